@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+# What a person types; the work is in scripts/ and vmtest/.
+
+help:
+	@echo 'make run               fetch, apply, build, boot, test, print a table'
+	@echo 'make check             all tests: scripts, patches, and the run'
+	@echo 'make seeds             write the first table of README.md from base and prod'
+	@echo 'make shell             a shell in a VM with the patched kernel'
+	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
+	@echo 'make edit              the series as commits in build/linux, and how to change them'
+	@echo 'make export            write patches/ and the copies from build/linux'
+	@echo 'make clean             remove build/ (the cache stays: scripts/fetch --help)'
+	@echo
+	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'
+	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
+	@echo 'DEPS=no                install no packages'
+
+run check seeds:
+	@scripts/ci $@
+
+shell:
+	@scripts/series tree
+	@vmtest/vmtest.sh --shell
+
+apply:
+	@scripts/series apply "$(or $(KERNEL),$(error say make apply KERNEL=/path/to/a/kernel/tree))"
+
+edit export:
+	@scripts/series $@
+
+# Only what was exported can be made again.
+clean:
+	@scripts/series clean
+
+.PHONY: help run check seeds shell apply edit export clean
