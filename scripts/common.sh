@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0
+# Sourced by every script here: places, messages, host packages.
+# shellcheck shell=bash
+
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# The tests of the scripts point these at synthetic trees.
+PATCHES=${PATCHES:-$TOP/patches}
+BUILD=${BUILD:-$TOP/build}
+CACHE=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpf-provenance}
+# shellcheck disable=SC2034  # for the scripts that source this
+LINUX=$BUILD/linux
+# shellcheck disable=SC2034
+JOBS=$(nproc)
+
+say()  { printf '[%4ds] %s\n' "$SECONDS" "$*" >&2; }
+warn() { printf 'warning: %s\n' "$*" >&2; }
+die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# usage: prints the comment block at the top of the calling script.
+usage() { sed -n '3,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
+
+# base_value KEY: one value of patches/BASE.
+base_value()
+{
+	local v
+	[ -r "$PATCHES/BASE" ] || die "no $PATCHES/BASE: run from a complete checkout"
+	v=$(sed -n "s/^$1=//p" "$PATCHES/BASE")
+	printf '%s' "$v"
+}
+
+# kernel_version DIR: 7.3.4, or nothing when DIR is no kernel tree.
+kernel_version()
+{
+	[ -f "$1/Kbuild" ] && [ -f "$1/Makefile" ] || return 0
+	sed -n 's/^\(VERSION\|PATCHLEVEL\|SUBLEVEL\) = *//p' "$1/Makefile" |
+		head -n 3 | paste -sd.
+}
+
+# git without the user's or the machine's configuration: what is exported must
+# not depend on diff.noprefix, format.* or an alias.
+plain_git()
+{
+	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 \
+	GIT_COMMITTER_NAME="bpf-provenance developers" \
+	GIT_COMMITTER_EMAIL="devel@bpf-provenance.invalid" \
+		git -c core.autocrlf=false -c gc.auto=0 -c advice.detachedHead=false "$@"
+}
+
+# fingerprint DIR...: of everything git knows below DIR, as it is in the
+# working tree; a new commit with the same content does not change it.
+fingerprint()
+{
+	local d
+	for d in "$@"; do
+		git -C "$d" rev-parse 'HEAD^{tree}'
+		git -C "$d" diff HEAD --binary
+		git -C "$d" ls-files -o --exclude-standard -z |
+			(cd "$d" && xargs -0r sha256sum)
+	done | sha256sum | cut -d' ' -f1
+}
+
+# need COMMAND=PACKAGE...: makes sure that each command exists.  As root on a
+# Debian-like machine missing packages are announced and installed, unless
+# DEPS=no; otherwise they are listed in one line that can be copied.
+need()
+{
+	local want missing=() apt
+	for want in "$@"; do
+		command -v "${want%%=*}" >/dev/null || missing+=("${want#*=}")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	apt="apt-get install -y --no-install-recommends ${missing[*]}"
+	if [ "${DEPS:-}" = no ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		die "missing host packages; as root on Debian: $apt"
+	fi
+	say "installing host packages: ${missing[*]} (DEPS=no refuses)"
+	mkdir -p "$BUILD/log"
+	{
+		apt-get update && DEBIAN_FRONTEND=noninteractive $apt
+	} >"$BUILD/log/apt.log" 2>&1 ||
+		die "apt-get failed, see $BUILD/log/apt.log; by hand: apt-get update && $apt"
+}
+
+# need_space DIR MIB: a full disk is said before the work, not by a broken build.
+need_space()
+{
+	local free
+	mkdir -p "$1" || die "cannot create $1"
+	free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
+	[ "$free" -ge "$2" ] ||
+		die "$1 has $free MiB free, $2 MiB are needed: free some, or set ${3:-BUILD} to another disk"
+}

@@ -1,0 +1,342 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# scripts/series on a synthetic tree of four files.
+
+load helper
+
+setup() { sandbox; }
+
+@test "series: --help prints the usage, a wrong command fails with 2" {
+	run "$SCRIPTS/series" --help
+	[ "$status" = 0 ]
+	[[ $output == *"series export"* ]]
+	run "$SCRIPTS/series" no-such-command
+	[ "$status" = 2 ]
+}
+
+@test "series: round trip from patches to commits and back is byte-identical" {
+	made_series
+	before=$(sums)
+	[ "$(wc -l <"$PATCHES/series")" = 3 ]
+	[ -f "$PATCHES/topic-a/0002-lib-Add-new.c.patch" ]
+	cmp "$COPIES/kernel/lib/new.c" "$LINUX/lib/new.c"
+	cmp "$COPIES/selftests/t/t.c" "$LINUX/tools/testing/selftests/t/t.c"
+	rm -rf "$BUILD"
+	"$SCRIPTS/series" tree
+	"$SCRIPTS/series" export
+	[ "$(sums)" = "$before" ]
+	"$SCRIPTS/series" check
+}
+
+@test "series: check needs no kernel tree, and the commits are the same everywhere" {
+	made_series
+	tip=$(git -C "$LINUX" rev-parse HEAD^{tree})
+	rm -rf "$BUILD"
+	"$SCRIPTS/series" check
+	[ ! -e "$BUILD/linux" ]
+	"$SCRIPTS/series" tree
+	[ "$(git -C "$LINUX" rev-parse HEAD^{tree})" = "$tip" ]
+	commit=$(git -C "$LINUX" rev-parse HEAD)
+	rm -rf "$BUILD"
+	"$SCRIPTS/series" tree
+	[ "$(git -C "$LINUX" rev-parse HEAD)" = "$commit" ]
+}
+
+@test "series: git am of the listed files gives the same tree as build/linux" {
+	made_series
+	git -C "$BUILD/base" checkout -q -b by-hand
+	# shellcheck disable=SC2046
+	git -C "$BUILD/base" -c user.name=a -c user.email=a@b am -q $(sed "s,^,$PATCHES/," "$PATCHES/series")
+	[ "$(git -C "$BUILD/base" rev-parse HEAD^{tree})" = "$(git -C "$LINUX" rev-parse HEAD^{tree})" ]
+}
+
+@test "series: the user's git configuration does not change what is exported" {
+	made_series
+	before=$(sums)
+	printf '[diff]\n\tnoprefix = true\n\talgorithm = patience\n[format]\n\tnumbered = true\n\tsignature = x\n' >"$HOME/gc"
+	GIT_CONFIG_GLOBAL=$HOME/gc "$SCRIPTS/series" export
+	[ "$(sums)" = "$before" ]
+	GIT_CONFIG_GLOBAL=$HOME/gc "$SCRIPTS/series" check
+}
+
+@test "series: a copy edited by hand is refused, with the command that does it right" {
+	made_series
+	echo "/* by hand */" >>"$COPIES/kernel/lib/new.c"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"cp kernel/lib/new.c build/linux/lib/new.c"* ]]
+	run "$SCRIPTS/series" export
+	[ "$status" != 0 ]
+	grep -q "by hand" "$COPIES/kernel/lib/new.c"
+	# Doing what it says helps.
+	cp "$COPIES/kernel/lib/new.c" "$LINUX/lib/new.c"
+	commit "fixup"
+	git -C "$LINUX" show HEAD~1:lib/new.c >"$COPIES/kernel/lib/new.c"
+	"$SCRIPTS/series" export --topic topic-a
+	grep -q "by hand" "$COPIES/kernel/lib/new.c"
+	"$SCRIPTS/series" check
+}
+
+@test "series: a copy that is in no patch, and one that is missing, are named" {
+	made_series
+	echo x >"$COPIES/selftests/t/extra.c"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"selftests/t/extra.c is in no patch"* ]]
+	rm "$COPIES/selftests/t/extra.c" "$COPIES/selftests/t/t.c"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"selftests/t/t.c is missing"* ]]
+}
+
+@test "series: a patch edited by hand is refused" {
+	made_series
+	sed -i 's/Because\./Because of this./' "$PATCHES"/topic-a/0001-*.patch
+	"$SCRIPTS/series" check		# another message is another patch, and sound
+	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/topic-a/0001-*.patch
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"not what an export writes"* ]]
+}
+
+@test "series: a reordered patch is refused" {
+	made_series
+	{ sed -n 3p "$PATCHES/series"; sed -n 1,2p "$PATCHES/series"; } >"$HOME/series"
+	cp "$HOME/series" "$PATCHES/series"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+}
+
+@test "series: a reorder in build/linux renumbers and round-trips" {
+	made_series
+	cd "$LINUX"
+	a=$(git rev-parse HEAD~1) b=$(git rev-parse HEAD)
+	git reset -q --hard HEAD~2
+	git -c user.name="bpf-provenance developers" -c user.email=devel@bpf-provenance.invalid cherry-pick "$b" "$a" >/dev/null
+	"$SCRIPTS/series" export
+	[ -f "$PATCHES/topic-a/0001-lib-Add-new.c.patch" ]
+	[ "$(find "$PATCHES" -name '*.patch' | wc -l)" = 3 ]
+	"$SCRIPTS/series" check
+}
+
+@test "series: a list and files that differ are refused" {
+	made_series
+	cp "$PATCHES"/topic-a/0001-*.patch "$PATCHES/topic-a/0003-more.patch"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"0003-more.patch"* ]]
+	rm "$PATCHES/topic-a/0003-more.patch" "$PATCHES"/topic-a/0002-*.patch
+	run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+}
+
+@test "series: a conflict is refused, the patch named, the tree as before" {
+	made_series
+	tip=$(git -C "$LINUX" rev-parse HEAD)
+	sed -i 's/return 2;/return 9;/' "$PATCHES"/topic-a/0001-*.patch
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"patches/topic-a/0001-"*"does not apply"* ]]
+	run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	[[ $output == *"topic-a/0001-"* ]]
+	[ "$(git -C "$LINUX" rev-parse HEAD)" = "$tip" ]
+	[ "$(git -C "$LINUX" branch --show-current)" = series ]
+	[ -z "$(git -C "$LINUX" status --porcelain)" ]
+}
+
+@test "series: a patch that would need fuzz is refused" {
+	made_series
+	# One line of context is not what the base has.
+	sed -i 's/^ int f2(void)$/ int f2(int x)/' "$PATCHES"/topic-a/0001-*.patch
+	grep -q 'f2(int x)' "$PATCHES"/topic-a/0001-*.patch
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"does not apply"* ]]
+}
+
+@test "series: a patch that applies at another line is refused" {
+	made_series
+	sed -i 's/^@@ -\([0-9]*\),\([0-9]*\) +\([0-9]*\),/@@ -1\1,\2 +1\3,/' "$PATCHES"/topic-a/0001-*.patch
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+}
+
+@test "series: uncommitted edits are kept by tree and refused by export" {
+	made_series
+	echo "/* mine */" >>"$LINUX/lib/b.c"
+	"$SCRIPTS/series" tree
+	grep -q mine "$LINUX/lib/b.c"
+	run "$SCRIPTS/series" export
+	[ "$status" != 0 ]
+	[[ $output == *"uncommitted changes"* ]]
+	echo "# changed" >>"$PATCHES/BASE"
+	run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	[[ $output == *"uncommitted changes"* ]]
+	grep -q mine "$LINUX/lib/b.c"
+	# --force takes them away, but into a branch.
+	"$SCRIPTS/series" tree --force
+	run grep mine "$LINUX/lib/b.c"
+	[ "$status" = 1 ]
+	git -C "$LINUX" show series-previous:lib/b.c | grep -q mine
+}
+
+@test "series: unexported commits are kept when patches/ changes" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	commit "lib: Mine"
+	echo "# changed" >>"$PATCHES/BASE"
+	run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	[[ $output == *"not exported"* ]]
+	[ "$(git -C "$LINUX" log -1 --format=%s)" = "lib: Mine" ]
+}
+
+@test "series: clean refuses what was not exported" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	run "$SCRIPTS/series" clean
+	[ "$status" != 0 ]
+	commit "lib: Mine"
+	run "$SCRIPTS/series" clean
+	[ "$status" != 0 ]
+	[ -d "$LINUX" ]
+	"$SCRIPTS/series" export --topic topic-a
+	"$SCRIPTS/series" clean
+	[ ! -e "$BUILD" ]
+}
+
+@test "series: a commit of an unknown topic is asked for, one between two is not" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	commit "lib: New"
+	run "$SCRIPTS/series" export
+	[ "$status" != 0 ]
+	[[ $output == *"which topic is"*"lib: New"* ]]
+	[ "$(wc -l <"$PATCHES/series")" = 3 ]
+	cd "$LINUX"
+	new=$(git rev-parse HEAD) last=$(git rev-parse HEAD~1)
+	git reset -q --hard HEAD~2
+	git -c user.name="bpf-provenance developers" -c user.email=devel@bpf-provenance.invalid cherry-pick "$new" "$last" >/dev/null
+	"$SCRIPTS/series" export
+	[ -f "$PATCHES/topic-a/0002-lib-New.patch" ]
+}
+
+@test "series: another author is refused" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	git -C "$LINUX" -c user.name=me -c user.email=me@here commit -q -a -m "lib: New"
+	run "$SCRIPTS/series" export --topic topic-a
+	[ "$status" != 0 ]
+	[[ $output == *"me@here"* ]]
+}
+
+@test "series: a base that does not match is refused and not kept" {
+	made_series
+	rm -rf "$BUILD"
+	tiny_kernel "$HOME/old" 6.12.0
+	sed -i 's/return 2;/return 0;/' "$HOME/old/lib/a.c"
+	KERNEL=$HOME/old run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	[[ $output == *"topic-a/0001-"*"6.12.0"* ]]
+	[ ! -e "$BUILD/linux" ]
+	"$SCRIPTS/series" tree
+	[ "$(git -C "$LINUX" rev-list --count base..series)" = 3 ]
+}
+
+@test "series: patches of two branches merged, as the notes describe" {
+	made_series
+	cp -r "$COPIES/patches" "$HOME/common"
+	# The other side adds a patch and exports.
+	echo "int theirs;" >>"$LINUX/lib/b.c"
+	commit "lib: Theirs"
+	"$SCRIPTS/series" export --topic topic-b
+	cp -r "$COPIES/patches" "$HOME/theirs"
+	cp -r "$COPIES/kernel" "$HOME/theirs.kernel"
+	# We, from the common state, add another.
+	rm -rf "$PATCHES" && cp -r "$HOME/common" "$PATCHES"
+	"$SCRIPTS/series" tree
+	sed -i 's/return 6/return 66/' "$LINUX/lib/a.c"
+	commit "lib: Ours"
+	"$SCRIPTS/series" export --topic topic-a
+	# The merge: their patches, then our commits on top.
+	rm -rf "$PATCHES" && cp -r "$HOME/theirs" "$PATCHES"
+	"$SCRIPTS/series" tree
+	git -C "$LINUX" log series-previous --format=%s | grep -q "lib: Ours"
+	git -C "$LINUX" -c user.name="bpf-provenance developers" \
+		-c user.email=devel@bpf-provenance.invalid cherry-pick series-previous >/dev/null
+	"$SCRIPTS/series" export --topic topic-b
+	"$SCRIPTS/series" check
+	[ "$(wc -l <"$PATCHES/series")" = 5 ]
+	grep -q 66 "$LINUX/lib/a.c"
+	grep -q theirs "$LINUX/lib/b.c"
+}
+
+@test "series apply: an unpacked tree, inside another repository as well" {
+	made_series
+	git init -q "$HOME/outer"
+	tiny_kernel "$HOME/outer/k"
+	"$SCRIPTS/series" apply "$HOME/outer/k"
+	grep -q "return 22" "$HOME/outer/k/lib/a.c"
+	[ -f "$HOME/outer/k/lib/new.c" ]
+}
+
+@test "series apply: a git tree gets commits" {
+	made_series
+	tiny_kernel "$HOME/k"
+	git -C "$HOME/k" init -q
+	git -C "$HOME/k" add -Af .
+	git -C "$HOME/k" config user.name a
+	git -C "$HOME/k" config user.email a@b
+	git -C "$HOME/k" commit -q -m base
+	"$SCRIPTS/series" apply "$HOME/k"
+	[ "$(git -C "$HOME/k" rev-list --count HEAD)" = 4 ]
+	[ -z "$(git -C "$HOME/k" status --porcelain)" ]
+}
+
+@test "series apply: a dirty git tree is refused, unharmed" {
+	made_series
+	tiny_kernel "$HOME/k"
+	git -C "$HOME/k" init -q
+	git -C "$HOME/k" add -Af .
+	git -C "$HOME/k" -c user.name=a -c user.email=a@b commit -q -m base
+	echo "/* mine */" >>"$HOME/k/lib/b.c"
+	run "$SCRIPTS/series" apply "$HOME/k"
+	[ "$status" != 0 ]
+	[[ $output == *"uncommitted"* ]]
+	grep -q mine "$HOME/k/lib/b.c"
+}
+
+@test "series apply: an already patched tree is refused, unharmed" {
+	made_series
+	tiny_kernel "$HOME/k"
+	"$SCRIPTS/series" apply "$HOME/k"
+	before=$(cd "$HOME/k" && find . -type f | sort | xargs sha256sum)
+	run "$SCRIPTS/series" apply "$HOME/k"
+	[ "$status" != 0 ]
+	[[ $output == *"already has the series"* ]]
+	[ "$(cd "$HOME/k" && find . -type f | sort | xargs sha256sum)" = "$before" ]
+}
+
+@test "series apply: a tree it does not fit is refused, the first patch named, unharmed" {
+	made_series
+	tiny_kernel "$HOME/k" 6.12.1
+	sed -i 's/return 2;/return 0;/' "$HOME/k/lib/a.c"
+	before=$(cd "$HOME/k" && find . -type f | sort | xargs sha256sum)
+	run "$SCRIPTS/series" apply "$HOME/k"
+	[ "$status" != 0 ]
+	[[ $output == *"topic-a/0001-lib-Return-22.patch"*"6.12.1"* ]]
+	[ "$(cd "$HOME/k" && find . -type f | sort | xargs sha256sum)" = "$before" ]
+}
+
+@test "series apply: no directory, and no kernel tree" {
+	made_series
+	run "$SCRIPTS/series" apply "$HOME/nowhere"
+	[ "$status" != 0 ]
+	[[ $output == *"is no directory"* ]]
+	mkdir "$HOME/empty"
+	run "$SCRIPTS/series" apply "$HOME/empty"
+	[ "$status" != 0 ]
+	[[ $output == *"is no kernel tree"* ]]
+}

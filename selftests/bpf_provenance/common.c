@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/compiler.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common.h"
+
+int pin_to_cpu(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+int online_cpus(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int nmi_to_other_cpus(void)
+{
+	int fd, err = 0;
+
+	fd = open("/proc/sysrq-trigger", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, "l", 1) != 1)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int cpu_clock_event(int cpu, uint64_t period_ns)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = period_ns,
+	};
+	int fd;
+
+	fd = syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * In a section of its own, so that its bounds are known without symbols. No
+ * system call, no fault, nothing on top of it in the stack.
+ */
+static noinline __attribute__((section("spin_text"))) void spin(struct spinner *s)
+{
+	while (!READ_ONCE(s->stop))
+		WRITE_ONCE(s->rounds, s->rounds + 1);
+}
+
+extern const char __start_spin_text[], __stop_spin_text[];
+
+bool in_spinner(uint64_t ip)
+{
+	return ip >= (uintptr_t)__start_spin_text &&
+	       ip < (uintptr_t)__stop_spin_text;
+}
+
+static void *spinner_main(void *arg)
+{
+	struct spinner *s = arg;
+
+	s->tid = pin_to_cpu(s->cpu) ? -1 : gettid();
+	__atomic_store_n(&s->ready, true, __ATOMIC_RELEASE);
+	if (s->tid > 0)
+		spin(s);
+	return NULL;
+}
+
+int spinner_start(struct spinner *s, int cpu)
+{
+	int err;
+
+	memset(s, 0, sizeof(*s));
+	s->cpu = cpu;
+	err = pthread_create(&s->thread, NULL, spinner_main, s);
+	if (err)
+		return -err;
+	while (!__atomic_load_n(&s->ready, __ATOMIC_ACQUIRE))
+		sched_yield();
+	if (s->tid < 0) {
+		pthread_join(s->thread, NULL);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+void spinner_wait(const struct spinner *s)
+{
+	unsigned long seen = READ_ONCE(s->rounds);
+
+	while (READ_ONCE(s->rounds) == seen)
+		sched_yield();
+}
+
+void spinner_stop(struct spinner *s)
+{
+	WRITE_ONCE(s->stop, true);
+	pthread_join(s->thread, NULL);
+}
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+
+/* Moves the calling process to the cgroup whose path is given. */
+static int cgroup_join(const char *path)
+{
+	char procs[256];
+	int fd, err = 0;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	fd = open(procs, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, "0", 1) != 1)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int cgroup_enter(const char *name)
+{
+	char path[200];
+	int fd, err;
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
+	if (mkdir(path, 0755) && errno != EEXIST)
+		return -errno;
+	err = cgroup_join(path);
+	if (err)
+		return err;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+void cgroup_leave(const char *name)
+{
+	char path[200];
+
+	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
+	if (!cgroup_join(CGROUP_ROOT))
+		rmdir(path);
+}

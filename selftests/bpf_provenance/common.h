@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the programs of this target share: CPUs, contexts, cgroups. */
+#ifndef __BPF_PROVENANCE_COMMON_H
+#define __BPF_PROVENANCE_COMMON_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* All of these return 0 or a file descriptor, or a negative errno. */
+
+int pin_to_cpu(int cpu);
+
+/* Number of CPUs that are online. */
+int online_cpus(void);
+
+/*
+ * Send an NMI to every other CPU, with SysRq l.  The CPU that calls gets none.
+ * Each prints its registers to the console, which is not a fault.
+ */
+int nmi_to_other_cpus(void);
+
+/* A CPU-clock event on @cpu: its overflow runs in a hard interrupt. */
+int cpu_clock_event(int cpu, uint64_t period_ns);
+
+/*
+ * A thread that does nothing but run spin_text() on one CPU, in user mode, so
+ * that an interrupt finds that function on top of the user stack.
+ */
+struct spinner {
+	pthread_t thread;
+	pid_t tid;
+	int cpu;
+	unsigned long rounds;
+	bool ready;
+	bool stop;
+};
+
+int spinner_start(struct spinner *s, int cpu);
+void spinner_stop(struct spinner *s);
+
+/*
+ * Wait until the spinner is seen to run, which it does not while its CPU has
+ * something else to do, such as printing what SysRq says to a slow console.
+ */
+void spinner_wait(const struct spinner *s);
+
+/*
+ * Create a cgroup with this name below the root of the cgroup2 hierarchy, and
+ * move the caller into it. Returns a descriptor of it, for attaching programs.
+ */
+int cgroup_enter(const char *name);
+
+/* Move the caller back to the root, and remove the cgroup. */
+void cgroup_leave(const char *name);
+
+/* Does @ip lie in the code that a spinner runs? */
+bool in_spinner(uint64_t ip);
+
+#endif

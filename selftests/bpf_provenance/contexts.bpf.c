@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "bpf_experimental.h"
+#include "contexts.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Set by user space: whom to look at, and where to read. */
+pid_t target;
+const void *unread;
+
+/* Read by user space after the events have stopped. */
+struct context nmi, hardirq, sleepable;
+
+long read_err = 1;
+char read_first_byte;
+
+static void look(struct context *c)
+{
+	c->runs++;
+	if (bpf_in_nmi())
+		c->in_nmi++;
+	if (bpf_in_hardirq())
+		c->in_hardirq++;
+	if (!bpf_in_interrupt())
+		c->in_task++;
+	/* x86 keeps "no reschedule needed" in the top bit. */
+	if (!(get_preempt_count() & ~(1U << 31)))
+		c->preemptible++;
+}
+
+static bool on_target(void)
+{
+	return (pid_t)bpf_get_current_pid_tgid() == target;
+}
+
+SEC("raw_tp/nmi_handler")
+int on_nmi(void *ctx)
+{
+	if (!on_target())
+		return 0;
+	look(&nmi);
+	bpf_get_stack(ctx, &nmi.user_ip, sizeof(nmi.user_ip), BPF_F_USER_STACK);
+	return 0;
+}
+
+SEC("perf_event")
+int on_cpu_clock(void *ctx)
+{
+	if (!on_target())
+		return 0;
+	look(&hardirq);
+	bpf_get_stack(ctx, &hardirq.user_ip, sizeof(hardirq.user_ip), BPF_F_USER_STACK);
+	return 0;
+}
+
+SEC("uprobe.s//proc/self/exe:sleepable_here")
+int on_sleepable(void *ctx)
+{
+	if (!on_target())
+		return 0;
+	look(&sleepable);
+	read_err = bpf_copy_from_user(&read_first_byte, sizeof(read_first_byte), unread);
+	return 0;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The contexts that the other programs of this target rely on, each asserted
+ * from inside the BPF program that runs in it:
+ *
+ *  nmi_on_user_task	a real NMI (SysRq l from another CPU) on top of a task
+ *			that spins in user mode; program: raw_tp/nmi_handler
+ *  hardirq_on_user_task  a hard interrupt, interrupts off, on top of the same
+ *			task; program: cpu-clock perf event (hrtimer)
+ *  sleepable		task context, preemptible, may fault; program: uprobe.s
+ *
+ * These pass on every kernel.  Where they do not, no result of another test
+ * means anything.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/compiler.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../kselftest_harness.h"
+#include "common.h"
+#include "contexts.h"
+#include "contexts.skel.h"
+
+/* More than one, so that a single lucky interrupt does not pass for a context. */
+#define SAMPLES 20
+#define ATTEMPTS (10 * SAMPLES)
+
+FIXTURE(contexts)
+{
+	struct contexts *skel;
+	struct bpf_link *link;
+	struct spinner spinner;
+	int event;
+};
+
+FIXTURE_SETUP(contexts)
+{
+	self->event = -1;
+	self->spinner.tid = -1;
+	/* SysRq l interrupts all CPUs but the one that asks. */
+	if (online_cpus() < 2)
+		SKIP(return, "needs two CPUs");
+	self->skel = contexts__open_and_load();
+	ASSERT_NE(NULL, self->skel);
+	ASSERT_EQ(0, pin_to_cpu(0));
+}
+
+FIXTURE_TEARDOWN(contexts)
+{
+	if (self->spinner.tid > 0)
+		spinner_stop(&self->spinner);
+	bpf_link__destroy(self->link);
+	if (self->event >= 0)
+		close(self->event);
+	contexts__destroy(self->skel);
+}
+
+TEST_F(contexts, nmi_on_user_task)
+{
+	struct context *nmi = &self->skel->bss->nmi;
+	int i;
+
+	ASSERT_EQ(0, spinner_start(&self->spinner, 1));
+	self->skel->bss->target = self->spinner.tid;
+	self->link = bpf_program__attach(self->skel->progs.on_nmi);
+	ASSERT_NE(NULL, self->link);
+
+	for (i = 0; i < ATTEMPTS && READ_ONCE(nmi->runs) < SAMPLES; i++) {
+		spinner_wait(&self->spinner);
+		ASSERT_EQ(0, nmi_to_other_cpus());
+	}
+
+	bpf_link__destroy(self->link);
+	self->link = NULL;
+	EXPECT_GE(nmi->runs, SAMPLES);
+	EXPECT_EQ(nmi->in_nmi, nmi->runs);
+	EXPECT_EQ(0, nmi->in_task);
+	EXPECT_TRUE(in_spinner(nmi->user_ip))
+		TH_LOG("user ip %llx is not in the spinner", nmi->user_ip);
+}
+
+TEST_F(contexts, hardirq_on_user_task)
+{
+	struct context *irq = &self->skel->bss->hardirq;
+
+	ASSERT_EQ(0, spinner_start(&self->spinner, 1));
+	self->skel->bss->target = self->spinner.tid;
+	self->event = cpu_clock_event(1, 1000 * 1000);
+	ASSERT_LE(0, self->event);
+	self->link = bpf_program__attach_perf_event(self->skel->progs.on_cpu_clock,
+						    self->event);
+	ASSERT_NE(NULL, self->link);
+	self->event = -1;	/* the link owns it */
+
+	/* The harness ends a test that never gets its interrupts. */
+	while (READ_ONCE(irq->runs) < SAMPLES)
+		usleep(1000);
+
+	bpf_link__destroy(self->link);
+	self->link = NULL;
+	EXPECT_EQ(irq->in_hardirq, irq->runs);
+	EXPECT_EQ(0, irq->in_nmi);
+	EXPECT_EQ(0, irq->in_task);
+	EXPECT_TRUE(in_spinner(irq->user_ip))
+		TH_LOG("user ip %llx is not in the spinner", irq->user_ip);
+}
+
+/* Where the sleepable program is attached. */
+noinline void sleepable_here(void)
+{
+	asm volatile("");
+}
+
+TEST_F(contexts, sleepable)
+{
+	struct context *sl = &self->skel->bss->sleepable;
+	char *unread;
+	int exe;
+
+	/* A page that no one has touched through this mapping: reading it faults. */
+	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, exe);
+	unread = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, exe, 0);
+	close(exe);
+	ASSERT_NE(MAP_FAILED, unread);
+
+	self->skel->bss->target = gettid();
+	self->skel->bss->unread = unread;
+	self->link = bpf_program__attach(self->skel->progs.on_sleepable);
+	ASSERT_NE(NULL, self->link);
+	sleepable_here();
+
+	barrier();
+	EXPECT_EQ(1, sl->runs);
+	EXPECT_EQ(1, sl->in_task);
+	EXPECT_EQ(1, sl->preemptible);
+	EXPECT_EQ(0, self->skel->data->read_err);
+	EXPECT_EQ('\x7f', self->skel->bss->read_first_byte);
+	munmap(unread, 4096);
+}
+
+TEST_HARNESS_MAIN
