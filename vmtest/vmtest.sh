@@ -1,0 +1,374 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+# usage: vmtest.sh [options] [-- command...]
+#
+# Boot a kernel of the series in QEMU and run a command in it, by default every
+# program of the selftest target bpf_provenance.
+#
+#   -f, --flavour NAME   base, prod (default), or a fragment in vmtest/kconfig;
+#                        built first if anything changed
+#   -k, --kernel FILE    this bzImage instead; nothing is built
+#       --no-build       take what is there
+#   -t, --test PROG[.TEST][,...]   only these
+#   -x, --exclude PROG.TEST[,...]  all but these
+#   -s, --shell          an interactive shell instead (exit or Ctrl-D ends it)
+#       --gdb            wait for a debugger on localhost:1234
+#       --accel WHICH    auto (default; tries KVM by booting it), kvm, tcg
+#       --print-accel    only say which of kvm and tcg auto would take
+#       --smp N, --memory MIB
+#       --append ARGS    further kernel arguments
+#       --boot-timeout S, --silence-timeout S, --test-timeout S,
+#       --shutdown-timeout S
+#       --expect-panic REGEX  succeed only when the kernel dies with an oops
+#                        whose text matches
+#       --ktap FILE, --junit FILE   keep the results
+#       --log DIR        keep console and results there
+#   -q, --quiet          do not show the tests' output while they run
+#
+# Exit codes:
+#   0  the command succeeded, and every test passed or was skipped
+#   1  a test failed, or the command's exit status was not 0
+#   2  wrong options, or something is missing on this machine
+#   3  the guest did not boot in time
+#   4  the kernel panicked or oopsed
+#   5  a splat on the console (vmtest/splats.deny), whatever the tests said
+#   6  the VM ended without a status line
+#   7  silence or the test time-out
+#   8  the results are incomplete: no KTAP, a short plan, a test without result
+#   9  the tests ended, the VM did not
+#  10  --expect-panic, and the kernel did not die that way
+# 130  interrupted
+
+set -euo pipefail
+HERE=$(cd "$(dirname "$0")" && pwd)
+. "$HERE/../scripts/common.sh"
+
+die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
+
+QEMU=${QEMU:-qemu-system-x86_64}
+flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel=""
+smp=2 memory=2048 append="" boot_timeout=60 silence_timeout=120 test_timeout=900
+shutdown_timeout=20 expect_panic="" ktap="" junit="" log="" quiet="" command=()
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h|--help) usage; exit 0 ;;
+	-s|--shell) shell=1 ;;
+	-q|--quiet) quiet=1 ;;
+	--gdb) gdb=1 ;;
+	--print-accel) print_accel=1 ;;
+	--no-build) nobuild=1 ;;
+	--) shift; command=("$@"); break ;;
+	-f|--flavour|-k|--kernel|-t|--test|-x|--exclude|--accel|--smp|--memory|--append|\
+	--boot-timeout|--silence-timeout|--test-timeout|--shutdown-timeout|\
+	--expect-panic|--ktap|--junit|--log)
+		[ $# -ge 2 ] || die "$1 needs a value"
+		case $1 in
+		-f|--flavour) flavour=$2 ;;
+		-k|--kernel) kernel=$2 nobuild=1 ;;
+		-t|--test) tests=$2 ;;
+		-x|--exclude) exclude=$2 ;;
+		--accel) accel=$2 ;;
+		--smp) smp=$2 ;;
+		--memory) memory=$2 ;;
+		--append) append=$2 ;;
+		--boot-timeout) boot_timeout=$2 ;;
+		--silence-timeout) silence_timeout=$2 ;;
+		--test-timeout) test_timeout=$2 ;;
+		--shutdown-timeout) shutdown_timeout=$2 ;;
+		--expect-panic) expect_panic=$2 ;;
+		--ktap) ktap=$2 ;;
+		--junit) junit=$2 ;;
+		--log) log=$2 ;;
+		esac
+		shift ;;
+	*) printf 'vmtest.sh: unknown option %s; --help lists them\n' "$1" >&2; exit 2 ;;
+	esac
+	shift
+done
+[[ $accel =~ ^(auto|kvm|tcg)$ ]] || die "--accel $accel: auto, kvm or tcg"
+for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
+	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is no number"
+done
+if [[ $QEMU != */* ]]; then
+	(need "$QEMU=qemu-system-x86") || exit 2
+fi
+command -v "$QEMU" >/dev/null || die "no $QEMU: set QEMU to QEMU's x86 system emulator"
+
+# --- what to boot -----------------------------------------------------------
+
+if [ -z "$nobuild" ] && [ -z "$print_accel" ]; then
+	"$TOP/scripts/build" kernel "$flavour" >&2 || exit 2
+	[ ${#command[@]} != 0 ] || [ -n "$shell" ] || "$TOP/scripts/build" selftests >&2 || exit 2
+fi
+root=$("$TOP/scripts/fetch" root 2>/dev/null) || die "no toolchain root: run scripts/fetch root"
+kernel=${kernel:-$BUILD/out/$flavour/bzImage}
+[ -f "$kernel" ] || die "no kernel $kernel: run scripts/build kernel $flavour"
+selftests=$BUILD/out/prod/selftests
+[ -d "$selftests" ] || { [ ${#command[@]} != 0 ] || [ -n "$shell$print_accel" ] || die "no selftests: run scripts/build selftests"; }
+
+run=$(mktemp -d)
+qemu_pid=""
+cleanup()
+{
+	stop
+	rm -rf "$run"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# What the guest sees as /mnt: its init, and what it is to run.
+mkdir "$run/vm" "$run/vm/selftests"
+[ -z "$log" ] || mkdir -p "$log"
+cp "$HERE"/guest-* "$run/vm/"
+token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
+{
+	printf 'token=%q\n' "$token"
+	printf 'shell=%q\n' "$shell"
+	printf 'tests=%q\nexclude=%q\n' "$tests" "$exclude"
+	# What the series touches outside the guest's own memory is on this disk.
+	if [ ${#command[@]} = 0 ]; then
+		printf 'command=(/mnt/guest-tests)\n'
+	else
+		printf 'command=('
+		printf '%q ' "${command[@]}"
+		printf ')\n'
+	fi
+} >"$run/vm/job"
+truncate -s 512M "$run/disk"
+
+# --- QEMU -------------------------------------------------------------------
+
+# start ACCEL CONSOLE RESULTS: QEMU in the background, its PID in qemu_pid.  It
+# dies with this shell, however that ends.
+start()
+{
+	# shellcheck disable=SC2054  # QEMU's options have commas
+	local args=(
+		-nodefaults -no-user-config -no-reboot -display none
+		-machine q35 -m "$memory" -smp "$smp"
+		-kernel "$kernel"
+		-device virtio-rng-pci
+		-device virtio-serial-pci
+		-chardev "file,id=results,path=$3"
+		-device virtserialport,chardev=results,name=results
+		-drive "file=$run/disk,format=raw,if=virtio,cache=unsafe"
+		-virtfs "local,path=$root,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
+		-virtfs "local,path=$run/vm,mount_tag=vm,security_model=none,readonly=on"
+		-append "console=ttyS0 panic=-1 oops=panic root=root rootfstype=9p ro \
+rootflags=trans=virtio,version=9p2000.L,cache=loose,msize=512000 \
+sysctl.kernel.sysrq=1 $append \
+init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 vm /mnt && exec /mnt/guest-init\""
+	)
+	[ ! -d "$selftests" ] ||
+		args+=(-virtfs "local,path=$selftests,mount_tag=selftests,security_model=none,readonly=on")
+	case $1 in
+	kvm) args+=(-accel kvm -cpu host) ;;
+	tcg) args+=(-accel "tcg,thread=multi,tb-size=512" -cpu "max,la57=off") ;;
+	esac
+	[ -z "$gdb" ] || args+=(-gdb tcp:127.0.0.1:1234 -S)
+	if [ -n "$shell" ]; then
+		# shellcheck disable=SC2054
+		args+=(-chardev stdio,id=console,mux=on,signal=off -serial chardev:console
+		       -mon chardev=console,mode=readline)
+		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" <&0 &
+	else
+		args+=(-serial "file:$2")
+		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" </dev/null >"$run/qemu.log" 2>&1 &
+	fi
+	qemu_pid=$!
+	# The shell is not to report how it ended; that is judged below.
+	disown "$qemu_pid"
+}
+
+# alive: is QEMU still running?
+alive() { kill -0 "$qemu_pid" 2>/dev/null; }
+
+# stop: returns when QEMU is gone.
+stop()
+{
+	[ -n "$qemu_pid" ] || return 0
+	kill -KILL "$qemu_pid" 2>/dev/null || true
+	while alive; do sleep 0.02; done
+	qemu_pid=""
+}
+
+now() { printf '%s' "${EPOCHREALTIME/./}"; }
+
+# kvm_works: a device node proves nothing; only a guest that came up does.
+kvm_works()
+{
+	local end
+	if [ ! -r /dev/kvm ] || [ ! -w /dev/kvm ]; then
+		why="no /dev/kvm for this user"
+		return 1
+	fi
+	start kvm "$run/probe.console" "$run/probe.results"
+	end=$(($(now) + ${KVM_PROBE_TIMEOUT:-6} * 1000000))
+	while alive && [ "$(now)" -lt $end ]; do
+		if grep -q "^$token boot" "$run/probe.results" 2>/dev/null; then
+			stop
+			return 0
+		fi
+		sleep 0.1
+	done
+	why="/dev/kvm opens, but a guest does not come up"
+	stop
+	return 1
+}
+
+if [ "$accel" = auto ]; then
+	why=""
+	if shell="" gdb="" kvm_works; then
+		accel=kvm
+		say "accel: kvm (a guest came up)"
+	else
+		accel=tcg
+		say "accel: tcg ($why)"
+	fi
+fi
+
+if [ -n "$print_accel" ]; then
+	echo "$accel"
+	exit 0
+fi
+
+console=$run/console results=$run/results
+: >"$console"
+: >"$results"
+started=$(now)
+start "$accel" "$console" "$results"
+
+if [ -n "$shell" ]; then
+	while alive; do sleep 0.1; done
+	exit 0
+fi
+
+# --- watch it ---------------------------------------------------------------
+
+died='Kernel panic - not syncing|^(\[[^]]*\] )?(Oops|BUG: unable to handle)'
+verdict="" shown=0 boot_ms="" size=0 moved=$started
+[ -z "$gdb" ] || { boot_timeout=86400 silence_timeout=86400 test_timeout=86400; }
+
+# show: the results that are new, without the protocol's own lines.
+show()
+{
+	local n
+	n=$(wc -l <"$results")
+	[ "$n" -gt "$shown" ] || return 0
+	[ -n "$quiet" ] || sed -n "$((shown + 1)),${n}p" "$results" | grep -av "^$token " || true
+	shown=$n
+}
+
+while :; do
+	is_alive=1
+	alive || is_alive=""
+	t=$(now)
+	if [ -z "$boot_ms" ] && grep -aq "^$token boot" "$results"; then
+		boot_ms=$(((t - started) / 1000))
+		[ -n "$quiet" ] || say "booted ($flavour, $accel) in $boot_ms ms"
+	fi
+	show
+	s=$(stat -c %s "$console" "$results" | paste -sd+ | bc)
+	[ "$s" = "$size" ] || { size=$s moved=$t; }
+	if grep -aq "^$token exit " "$results"; then
+		break
+	elif [ -z "$is_alive" ]; then
+		verdict=lost
+		break
+	elif [ -z "$boot_ms" ] && [ $((t - started)) -gt $((boot_timeout * 1000000)) ]; then
+		verdict=noboot
+		break
+	elif [ -n "$boot_ms" ] && [ $((t - moved)) -gt $((silence_timeout * 1000000)) ]; then
+		verdict=silence
+		break
+	elif [ $((t - started)) -gt $(((boot_timeout + test_timeout) * 1000000)) ]; then
+		verdict=timeout
+		break
+	fi
+	sleep 0.1
+done
+tests_ended=$(now)
+if [ -z "$verdict" ]; then
+	while alive; do
+		if [ $(($(now) - tests_ended)) -gt $((shutdown_timeout * 1000000)) ]; then
+			verdict=noshutdown
+			break
+		fi
+		sleep 0.05
+	done
+fi
+stop
+show
+
+# --- the verdict ------------------------------------------------------------
+
+grep -av "^$token " "$results" >"$run/out" || true
+[ -z "$ktap" ] || cp "$run/out" "$ktap"
+if [ -n "$log" ]; then
+	cp "$console" "$log/console"
+	cp "$run/out" "$log/results"
+	[ ! -s "$run/qemu.log" ] || cp "$run/qemu.log" "$log/qemu.log"
+fi
+if [ -n "$junit" ]; then
+	cp "$run/out" "$BUILD/out/$flavour/junit.ktap"
+	# shellcheck disable=SC2016
+	"$TOP/scripts/build" in "$flavour" bash -c 'tools/testing/kunit/kunit.py parse \
+		--junit="$OUT/junit.xml" "$OUT/junit.ktap"' >"$run/kunit.log" 2>&1 || true
+	mv "$BUILD/out/$flavour/junit.xml" "$junit" || die "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"
+fi
+
+# decode: the oops with source lines, as far as this kernel's vmlinux is there.
+decode()
+{
+	local first
+	first=$(grep -anE -m 1 "$died|WARNING:|BUG:|KASAN|INFO:" "$console" | cut -d: -f1)
+	first=${first:-1}
+	# Without the code dumps, of which decodecode makes a page each.
+	sed -n "$first,$((first + 80))p" "$console" | tr -d '\r' | grep -av ' Code: ' >"$run/splat"
+	if [ -f "$(dirname "$kernel")/vmlinux" ] && [ "$kernel" = "$BUILD/out/$flavour/bzImage" ]; then
+		cp "$run/splat" "$BUILD/out/$flavour/splat"
+		# shellcheck disable=SC2016  # OUT is set inside
+		"$TOP/scripts/build" in "$flavour" bash -c \
+			'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$OUT/splat"' 2>/dev/null && return
+	fi
+	cat "$run/splat"
+}
+
+fail()
+{
+	local code=$1
+	shift
+	printf 'vmtest.sh: FAILED: %s\n' "$*" >&2
+	[ "$code" = 1 ] || [ "$code" = 8 ] || {
+		echo "--- console"
+		if [ "$code" = 4 ] || [ "$code" = 5 ]; then decode; else tail -n 15 "$console"; fi
+		[ ! -s "$run/qemu.log" ] || { echo "--- QEMU"; cat "$run/qemu.log"; }
+	} >&2
+	exit "$code"
+}
+
+if grep -aqE "$died" "$console"; then
+	if [ -n "$expect_panic" ]; then
+		grep -aE "$expect_panic" "$console" >&2 && exit 0
+		fail 10 "the kernel died, but not of: $expect_panic"
+	fi
+	fail 4 "the kernel died"
+fi
+[ -z "$expect_panic" ] || fail 10 "the kernel was expected to die of: $expect_panic"
+case $verdict in
+noboot)	fail 3 "the guest did not boot within $boot_timeout s (accel $accel)" ;;
+lost)	fail 6 "the VM ended without a status line" ;;
+silence) fail 7 "nothing was printed for $silence_timeout s" ;;
+timeout) fail 7 "the command did not end within $test_timeout s" ;;
+esac
+splats=$("$HERE/splats" "$console") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
+[ "$verdict" != noshutdown ] || fail 9 "the VM did not end within $shutdown_timeout s after its tests"
+status=$(sed -n "s/^$token exit //p" "$results")
+if grep -aqE '^K?TAP version' "$run/out" || [ ${#command[@]} = 0 ]; then
+	summary=$(awk -f "$HERE/ktap.awk" "$run/out") || { echo "$summary" >&2; fail 8 "the results are incomplete"; }
+	say "$(tail -n 1 <<<"$summary"), boot $boot_ms ms, all $((($(now) - started) / 1000)) ms"
+	! grep -q '^fail' <<<"$summary" || fail 1 "$(grep -c '^fail' <<<"$summary") tests failed"
+fi
+[ "$status" = 0 ] || fail 1 "the command's exit status was $status"
