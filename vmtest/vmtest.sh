@@ -38,6 +38,10 @@
 #   9  the tests ended, the VM did not
 #  10  --expect-panic, and the kernel did not die that way
 # 130  interrupted
+#
+# QEMU and KVM name the emulator and the device node to take instead of
+# qemu-system-x86_64 and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has
+# to come up with KVM.
 
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -46,6 +50,7 @@ HERE=$(cd "$(dirname "$0")" && pwd)
 die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 
 QEMU=${QEMU:-qemu-system-x86_64}
+KVM=${KVM:-/dev/kvm}
 flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel=""
 smp=2 memory=2048 append="" boot_timeout=60 silence_timeout=120 test_timeout=900
 shutdown_timeout=20 expect_panic="" ktap="" junit="" log="" quiet="" command=()
@@ -200,8 +205,8 @@ now() { printf '%s' "${EPOCHREALTIME/./}"; }
 kvm_works()
 {
 	local end
-	if [ ! -r /dev/kvm ] || [ ! -w /dev/kvm ]; then
-		why="no /dev/kvm for this user"
+	if [ ! -r "$KVM" ] || [ ! -w "$KVM" ]; then
+		why="no $KVM for this user"
 		return 1
 	fi
 	start kvm "$run/probe.console" "$run/probe.results"
@@ -213,7 +218,7 @@ kvm_works()
 		fi
 		sleep 0.1
 	done
-	why="/dev/kvm opens, but a guest does not come up"
+	why="$KVM opens, but a guest does not come up"
 	stop
 	return 1
 }
@@ -248,7 +253,7 @@ fi
 # --- watch it ---------------------------------------------------------------
 
 died='Kernel panic - not syncing|^(\[[^]]*\] )?(Oops|BUG: unable to handle)'
-verdict="" shown=0 boot_ms="" size=0 moved=$started
+verdict="" shown=0 boot_ms="" size="" moved=$started
 [ -z "$gdb" ] || { boot_timeout=86400 silence_timeout=86400 test_timeout=86400; }
 
 # show: the results that are new, without the protocol's own lines.
@@ -270,7 +275,7 @@ while :; do
 		[ -n "$quiet" ] || say "booted ($flavour, $accel) in $boot_ms ms"
 	fi
 	show
-	s=$(stat -c %s "$console" "$results" | paste -sd+ | bc)
+	s=$(stat -c %s "$console" "$results")
 	[ "$s" = "$size" ] || { size=$s moved=$t; }
 	if grep -aq "^$token exit " "$results"; then
 		break
@@ -283,7 +288,7 @@ while :; do
 	elif [ -n "$boot_ms" ] && [ $((t - moved)) -gt $((silence_timeout * 1000000)) ]; then
 		verdict=silence
 		break
-	elif [ $((t - started)) -gt $(((boot_timeout + test_timeout) * 1000000)) ]; then
+	elif [ -n "$boot_ms" ] && [ $((t - started)) -gt $((boot_ms * 1000 + test_timeout * 1000000)) ]; then
 		verdict=timeout
 		break
 	fi

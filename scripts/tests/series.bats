@@ -30,12 +30,12 @@ setup() { sandbox; }
 
 @test "series: check needs no kernel tree, and the commits are the same everywhere" {
 	made_series
-	tip=$(git -C "$LINUX" rev-parse HEAD^{tree})
+	tip=$(git -C "$LINUX" rev-parse 'HEAD^{tree}')
 	rm -rf "$BUILD"
 	"$SCRIPTS/series" check
 	[ ! -e "$BUILD/linux" ]
 	"$SCRIPTS/series" tree
-	[ "$(git -C "$LINUX" rev-parse HEAD^{tree})" = "$tip" ]
+	[ "$(git -C "$LINUX" rev-parse 'HEAD^{tree}')" = "$tip" ]
 	commit=$(git -C "$LINUX" rev-parse HEAD)
 	rm -rf "$BUILD"
 	"$SCRIPTS/series" tree
@@ -47,7 +47,7 @@ setup() { sandbox; }
 	git -C "$BUILD/base" checkout -q -b by-hand
 	# shellcheck disable=SC2046
 	git -C "$BUILD/base" -c user.name=a -c user.email=a@b am -q $(sed "s,^,$PATCHES/," "$PATCHES/series")
-	[ "$(git -C "$BUILD/base" rev-parse HEAD^{tree})" = "$(git -C "$LINUX" rev-parse HEAD^{tree})" ]
+	[ "$(git -C "$BUILD/base" rev-parse 'HEAD^{tree}')" = "$(git -C "$LINUX" rev-parse 'HEAD^{tree}')" ]
 }
 
 @test "series: the user's git configuration does not change what is exported" {

@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# The splat gate and the KTAP reader on canned logs: no VM.
+
+VMTEST=$BATS_TEST_DIRNAME/..
+
+splat()
+{
+	printf '%s\n' "[    1.0] Linux version 7.3.4" "$1" "[    2.0] done" >"$BATS_TEST_TMPDIR/log"
+	run "$VMTEST/splats" "$BATS_TEST_TMPDIR/log"
+}
+
+ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
+
+@test "splats: a clean log passes" {
+	splat "[    1.5] EXT4-fs (vda): mounted filesystem"
+	[ "$status" = 0 ]
+	[ -z "$output" ]
+}
+
+@test "splats: what the kernel prints of a fault is found" {
+	while read -r line; do
+		splat "$line"
+		[ "$status" = 1 ] || { echo "not found: $line"; false; }
+		[ "$output" = "$line" ]
+	done <<-'EOF'
+	[    2.1] WARNING: CPU: 0 PID: 1 at mm/mmap.c:10 f+0x1/0x2
+	[    2.1] WARNING: mm/mmap.c:10 at f+0x1/0x2, CPU#0: bash/1
+	[    2.1] BUG: KASAN: slab-use-after-free in f+0x1/0x2
+	[    2.1] BUG: KCSAN: data-race in f / g
+	[    2.1] BUG: scheduling while atomic: bash/1/0x00000002
+	[    2.1] BUG: sleeping function called from invalid context at mm/x.c:1
+	[    2.1] BUG: unable to handle page fault for address: ffff
+	[    2.1] WARNING: possible circular locking dependency detected
+	[    2.1] WARNING: suspicious RCU usage
+	[    2.1] rcu: INFO: rcu_preempt self-detected stall on CPU
+	[    2.1] INFO: task bash:1 blocked for more than 120 seconds.
+	[    2.1] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [a:1]
+	[    2.1] UBSAN: array-index-out-of-bounds in a.c:1
+	[    2.1] ODEBUG: free active (active state 0) object type: timer_list
+	[    2.1] unreferenced object 0xffff888004455667 (size 64):
+	[    2.1] refcount_t: underflow; use-after-free.
+	[    2.1] list_del corruption. prev->next should be ffff
+	[    2.1] unregister_netdevice: waiting for veth0 to become free. Usage count = 2
+	[    2.1] Oops: general protection fault, probably for non-canonical address
+	EOF
+}
+
+@test "splats: what SysRq l prints is none" {
+	splat "[    2.1] NMI backtrace for cpu 1"
+	[ "$status" = 0 ]
+	splat "[    2.1] Call Trace:"
+	[ "$status" = 0 ]
+}
+
+@test "splats: every line of the lists has its reason" {
+	run grep -vP '^(#.*|[^\t]+\t[^\t]+)$' "$VMTEST/splats.deny" "$VMTEST/splats.allow"
+	[ "$status" = 1 ]
+}
+
+@test "splats: binary noise does not hide a line" {
+	{ head -c 4096 /dev/urandom; printf '\nBUG: KASAN: x\n'; } >"$BATS_TEST_TMPDIR/log"
+	run "$VMTEST/splats" "$BATS_TEST_TMPDIR/log"
+	[ "$status" = 1 ]
+}
+
+@test "splats: usage and a missing file" {
+	run "$VMTEST/splats"
+	[ "$status" = 2 ]
+	run "$VMTEST/splats" /nonexistent
+	[ "$status" = 2 ]
+}
+
+@test "ktap: outcomes, names and totals" {
+	ktap "KTAP version 1" "1..1" "  TAP version 13" "  1..3" "  ok 1 f.a" \
+		"  # x.c:1:b:Expected 1 == 2" "  not ok 2 f.v.b" "  ok 3 global.c # SKIP no disk" "not ok 1 prog # exit 1"
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "pass prog.f.a"$'\t' ]
+	[[ ${lines[1]} == "fail prog.f.v.b"$'\t'*"Expected 1 == 2"* ]]
+	[[ ${lines[2]} == "skip prog.c"$'\t'*"no disk"* ]]
+	[ "${lines[3]}" = "1 passed, 1 failed, 1 skipped" ]
+}
+
+@test "ktap: a program that dies after its tests is a failure" {
+	ktap "KTAP version 1" "1..1" "  1..1" "  ok 1 f.a" "not ok 1 prog # exit 139"
+	[ "$status" = 0 ]
+	[[ $output == *"fail prog"* ]]
+}
+
+@test "ktap: a plan that is not met, a number out of order, no plan, no header, no test" {
+	ktap "KTAP version 1" "1..1" "  1..3" "  ok 1 f.a" "ok 1 prog"
+	[ "$status" = 1 ]
+	ktap "KTAP version 1" "1..2" "  1..1" "  ok 1 f.a" "ok 1 prog"
+	[ "$status" = 1 ]
+	ktap "KTAP version 1" "1..1" "  1..2" "  ok 1 f.a" "  ok 3 f.b" "ok 1 prog"
+	[ "$status" = 1 ]
+	ktap "KTAP version 1" "  1..1" "  ok 1 f.a" "ok 1 prog"
+	[ "$status" = 1 ]
+	ktap "ok 1 prog"
+	[ "$status" = 1 ]
+	ktap "KTAP version 1" "1..0"
+	[ "$status" = 1 ]
+	ktap "KTAP version 1" "1..1" "ok 1 prog"
+	[ "$status" = 1 ]
+	ktap
+	[ "$status" = 1 ]
+}

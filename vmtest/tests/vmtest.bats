@@ -1,0 +1,213 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# vmtest.sh with real guests of the patched kernel: each way in which a run can
+# end has its exit code.
+
+setup_file()
+{
+	export VMTEST=$BATS_TEST_DIRNAME/../vmtest.sh
+	export ACCEL=${ACCEL:-tcg}
+}
+
+# vm OPTIONS...: with a mark on QEMU's command line, by which it is found again.
+vm()
+{
+	mark=mark.$$.$BATS_TEST_NUMBER
+	run "$VMTEST" --no-build --accel "$ACCEL" --append "$mark" "$@"
+}
+
+left_over() { pgrep -f "[q]emu.*mark.$$.$BATS_TEST_NUMBER"; }
+
+teardown()
+{
+	run left_over
+	[ "$status" = 1 ] || { echo "QEMU was left behind"; pkill -KILL -f "mark.$$.$BATS_TEST_NUMBER"; false; }
+}
+
+@test "vmtest: --help lists the exit codes; wrong options are 2" {
+	run "$VMTEST" --help
+	[ "$status" = 0 ]
+	[[ $output == *"Exit codes:"*"130"* ]]
+	run "$VMTEST" --no-such-option
+	[ "$status" = 2 ]
+	run "$VMTEST" --smp many
+	[ "$status" = 2 ]
+	run "$VMTEST" --accel xen
+	[ "$status" = 2 ]
+	run "$VMTEST" --flavour
+	[ "$status" = 2 ]
+}
+
+@test "vmtest: no QEMU, and no kernel, are 2 and say what to do" {
+	QEMU=/nonexistent/qemu run "$VMTEST" --no-build -- true
+	[ "$status" = 2 ]
+	[[ $output == *"/nonexistent/qemu"* ]]
+	vm --kernel /nonexistent/bzImage -- true
+	[ "$status" = 2 ]
+	[[ $output == *"no kernel /nonexistent/bzImage"* ]]
+}
+
+@test "vmtest: a command that succeeds is 0, its output arrives; one that fails is 1" {
+	vm -- bash -c 'echo hello from $(uname -s); exit 0'
+	[ "$status" = 0 ]
+	[[ $output == *"hello from Linux"* ]]
+	vm -- bash -c 'exit 3'
+	[ "$status" = 1 ]
+	[[ $output == *"exit status was 3"* ]]
+}
+
+@test "vmtest: the guest has two CPUs, a writable root, a real disk and the series' kernel" {
+	vm -- bash -ec 'test $(nproc) = 2; touch /etc/x; grep -q "/run/scratch ext4" /proc/mounts; cat /proc/version'
+	[ "$status" = 0 ]
+	[[ $output == *"Linux version 7.3"* ]]
+}
+
+@test "vmtest: a guest that panics is 4, with its stack" {
+	vm -- bash -c 'echo c >/proc/sysrq-trigger'
+	[ "$status" = 4 ]
+	[[ $output == *"sysrq_handle_crash"* ]]
+}
+
+@test "vmtest: --expect-panic wants that panic and no other" {
+	vm --expect-panic 'panic - not syncing: sysrq triggered crash' -- bash -c 'echo c >/proc/sysrq-trigger'
+	[ "$status" = 0 ]
+	vm --expect-panic 'RIP: .*__inet6_bind' -- bash -c 'echo c >/proc/sysrq-trigger'
+	[ "$status" = 10 ]
+	vm --expect-panic 'panic - not syncing: sysrq triggered crash' -- true
+	[ "$status" = 10 ]
+}
+
+@test "vmtest: a splat while the command succeeds is 5" {
+	vm -- bash -c 'echo "<4>WARNING: CPU: 0 PID: 1 at mm/mmap.c:1 f+0x0/0x1" >/dev/kmsg'
+	[ "$status" = 5 ]
+	[[ $output == *"WARNING: CPU: 0"* ]]
+}
+
+@test "vmtest: a splat is more than a failed test" {
+	vm -- bash -c 'echo "<4>BUG: KASAN: x" >/dev/kmsg; exit 1'
+	[ "$status" = 5 ]
+}
+
+@test "vmtest: a guest that hangs is 7, after the silence time-out" {
+	vm --silence-timeout 2 -- sleep 1000
+	[ "$status" = 7 ]
+	[[ $output == *"nothing was printed for 2 s"* ]]
+}
+
+@test "vmtest: a command that goes on printing is 7, after the test time-out" {
+	vm --test-timeout 2 -q -- bash -c 'while :; do echo x; sleep 0.1; done'
+	[ "$status" = 7 ]
+	[[ $output == *"did not end within 2 s"* ]]
+}
+
+@test "vmtest: a guest that does not boot in time is 3" {
+	vm --boot-timeout 0 -- true
+	[ "$status" = 3 ]
+}
+
+@test "vmtest: a VM that ends without a status line is 6, whatever was printed" {
+	vm -- bash -c 'echo "exit 0"; echo "$token exit 0"; echo b >/proc/sysrq-trigger; sleep 100'
+	[ "$status" = 6 ]
+	[[ $output == *"without a status line"* ]]
+}
+
+@test "vmtest: a killed VM is 6" {
+	{
+		until left_over >/dev/null; do sleep 0.1; done
+		pkill -KILL -f "[q]emu.*mark.$$.$BATS_TEST_NUMBER"
+	} 3>&- &
+	vm -- sleep 100
+	[ "$status" = 6 ]
+}
+
+@test "vmtest: a VM that goes on after its tests is 9" {
+	vm --shutdown-timeout 0 -- true
+	[ "$status" = 9 ]
+}
+
+@test "vmtest: KTAP: a short plan is 8, a failed test 1, all well 0" {
+	vm -- printf 'KTAP version 1\n1..2\n  1..1\n  ok 1 f.a\nok 1 prog\n'
+	[ "$status" = 8 ]
+	vm -- bash -c 'printf "KTAP version 1\n1..1\n  1..1\n  not ok 1 f.a\nnot ok 1 prog\n"; exit 0'
+	[ "$status" = 1 ]
+	vm -- printf 'KTAP version 1\n1..1\n  1..2\n  ok 1 f.a\n  ok 2 f.b # SKIP why\nok 1 prog\n'
+	[ "$status" = 0 ]
+	[[ $output == *"1 passed, 0 failed, 1 skipped"* ]]
+}
+
+@test "vmtest: a selection that names no test is 8, not a success" {
+	vm -t contexts.contexts.no_such_test
+	[ "$status" = 8 ]
+}
+
+@test "vmtest: a test that crashes in the middle is not a success" {
+	vm -- bash -c 'printf "KTAP version 1\n1..1\n  1..2\n  ok 1 f.a\n"; kill -SEGV $$'
+	[ "$status" != 0 ]
+}
+
+@test "vmtest: binary noise on the console does not touch the results" {
+	vm -- bash -c 'head -c 20000 /dev/urandom >/dev/ttyS0; printf "KTAP version 1\n1..1\n  1..1\n  ok 1 f.a\nok 1 prog\n"'
+	[ "$status" = 0 ]
+	[[ $output == *"1 passed, 0 failed, 0 skipped"* ]]
+}
+
+@test "vmtest: a KVM node that opens and does not work is found out" {
+	cat >"$BATS_TEST_TMPDIR/qemu" <<-EOF
+	#!/bin/sh
+	# A QEMU whose KVM guests hang in the firmware.
+	case "\$*" in *"-accel kvm"*) exec sleep 1000.$BATS_TEST_NUMBER ;; esac
+	exec qemu-system-x86_64 "\$@"
+	EOF
+	chmod +x "$BATS_TEST_TMPDIR/qemu"
+	touch "$BATS_TEST_TMPDIR/kvm"
+	QEMU=$BATS_TEST_TMPDIR/qemu KVM=$BATS_TEST_TMPDIR/kvm KVM_PROBE_TIMEOUT=2 \
+		run "$VMTEST" --no-build -- echo came up
+	[ "$status" = 0 ]
+	[[ $output == *"accel: tcg"*"does not come up"* ]]
+	[[ $output == *"came up"* ]]
+	run pgrep -f "sleep 1000.$BATS_TEST_NUMBER"
+	[ "$status" = 1 ]
+}
+
+@test "vmtest: no KVM node is said" {
+	KVM=$BATS_TEST_TMPDIR/none run "$VMTEST" --print-accel
+	[ "$status" = 0 ]
+	[[ $output == *"no $BATS_TEST_TMPDIR/none"*"tcg" ]]
+}
+
+@test "vmtest: Ctrl-C leaves no QEMU and no file" {
+	TMPDIR=$BATS_TEST_TMPDIR run timeout --preserve-status -s INT 2 "$VMTEST" --no-build \
+		--accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -- sleep 100
+	[ "$status" = 130 ]
+	run ls "$BATS_TEST_TMPDIR"
+	[ -z "$output" ]
+}
+
+@test "vmtest: SIGKILL leaves no QEMU" {
+	run timeout -s KILL 2 "$VMTEST" --no-build --accel "$ACCEL" \
+		--append "mark.$$.$BATS_TEST_NUMBER" -- sleep 100
+	# The parent-death signal takes a moment; teardown is the judge.
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		left_over >/dev/null || break
+		sleep 0.1
+	done
+}
+
+@test "vmtest: JUnit XML names the tests" {
+	vm -q --junit "$BATS_TEST_TMPDIR/j.xml" -t contexts.contexts.sleepable
+	[ "$status" = 0 ]
+	grep -q 'testcase.*sleepable' "$BATS_TEST_TMPDIR/j.xml"
+}
+
+@test "vmtest: the interactive shell answers, and exit ends the VM" {
+	coproc VM { "$VMTEST" --no-build --accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -s 2>&1; }
+	while read -r -t 60 line <&"${VM[0]}"; do
+		[[ $line != *"all tests: /mnt/guest-tests"* ]] || break
+	done
+	printf 'echo an$((40 + 2))swer; exit\n' >&"${VM[1]}"
+	found=
+	while read -r -t 60 line <&"${VM[0]}"; do
+		[[ $line != *an42swer* ]] || found=1
+	done
+	[ "$found" = 1 ]
+}
