@@ -40,6 +40,7 @@ cached()
 	echo "a test" >"$CACHE/linux-7.3.4.tar.xz.from"
 }
 
+# shellcheck disable=SC2120
 base_file()
 {
 	cat >"$PATCHES/BASE" <<-EOF
@@ -66,6 +67,7 @@ made_series()
 {
 	tiny_kernel "$BATS_TEST_TMPDIR/linux-7.3.4"
 	cached "$BATS_TEST_TMPDIR/linux-7.3.4"
+	# shellcheck disable=SC2119
 	base_file
 	"$SCRIPTS/series" tree
 	mkdir -p "$LINUX/tools/testing/selftests/t"

@@ -245,6 +245,18 @@ setup() { sandbox; }
 	[ "$(git -C "$LINUX" rev-list --count base..series)" = 3 ]
 }
 
+@test "series: an interrupted git am is not taken for done" {
+	made_series
+	rm -rf "$BUILD"
+	"$SCRIPTS/series" tree --base-only
+	git -C "$LINUX" -c user.name=a -c user.email=a@b am -q "$PATCHES/topic-a/0001-lib-Return-22.patch"
+	run git -C "$LINUX" -c user.name=a -c user.email=a@b am -q "$PATCHES/topic-a/0001-lib-Return-22.patch"
+	[ -d "$LINUX/.git/rebase-apply" ]
+	"$SCRIPTS/series" tree
+	[ "$(git -C "$LINUX" rev-list --count base..series)" = 3 ]
+	[ -z "$(git -C "$LINUX" status --porcelain)" ]
+}
+
 @test "series: patches of two branches merged, as the notes describe" {
 	made_series
 	cp -r "$COPIES/patches" "$HOME/common"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016  # expanded elsewhere
 # vmtest.sh with real guests of the patched kernel: each way in which a run can
 # end has its exit code.
 

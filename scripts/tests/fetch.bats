@@ -1,0 +1,221 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016  # expanded elsewhere
+# scripts/fetch and the host package check, with curl, apt-get and df replaced by
+# scripts that say what the test wants.
+
+load helper
+
+setup()
+{
+	sandbox
+	tiny_kernel "$HOME/linux-7.3.4"
+	base_file
+	BIN=$HOME/bin
+	mkdir "$BIN"
+	PATH=$BIN:$PATH
+	fake curl 'exit 7'
+	fake apt-get 'exit 100'
+}
+
+# fake COMMAND SCRIPT: in front of the real one.
+fake()
+{
+	printf '#!/bin/bash\n%s\n' "$2" >"$BIN/$1"
+	chmod +x "$BIN/$1"
+}
+
+# kernel_org TARBALL [CHECKSUM]: what curl finds there.
+kernel_org()
+{
+	local sum
+	sum=${2:-$(sha256sum "$1" | cut -d' ' -f1)}
+	fake curl "case \"\$*\" in
+	*sha256sums.asc*) echo '$sum  linux-7.3.4.tar.xz' ;;
+	*) while [ \"\$1\" != -o ]; do shift; done; cp '$1' \"\$2\" ;;
+	esac"
+}
+
+# debian DIR VERSION: what apt-get finds there; prints the tarball's checksum.
+debian()
+{
+	mkdir -p "$HOME/deb/DEBIAN" "$HOME/deb/usr/src"
+	as_tarball "$1" "$HOME/deb/usr/src/linux-source-7.3.tar.xz"
+	printf 'Package: linux-source-7.3\nVersion: %s\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n' \
+		"$2" >"$HOME/deb/DEBIAN/control"
+	dpkg-deb -b "$HOME/deb" "$HOME/linux-source-7.3_${2}_all.deb" >/dev/null
+	fake apt-get "case \"\$*\" in
+	*indextargets*) echo http://mirror.invalid/debian ;;
+	*download*) cp '$HOME/linux-source-7.3_${2}_all.deb' . ;;
+	esac"
+	sha256sum "$HOME/deb/usr/src/linux-source-7.3.tar.xz" | cut -d' ' -f1
+}
+
+@test "fetch: --help, and a wrong command" {
+	run "$SCRIPTS/fetch" --help
+	[ "$status" = 0 ]
+	[[ $output == *"fetch source"* ]]
+	run "$SCRIPTS/fetch" nothing
+	[ "$status" = 2 ]
+}
+
+@test "fetch: a KERNEL that is no tree is refused in one line" {
+	KERNEL=/nonexistent run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[[ $output == *"KERNEL=/nonexistent is no kernel tree"* ]]
+}
+
+@test "fetch: KERNEL comes first, without its build and its repository" {
+	touch "$HOME/linux-7.3.4/lib/a.o"
+	mkdir "$HOME/linux-7.3.4/.git"
+	KERNEL=$HOME/linux-7.3.4 run "$SCRIPTS/fetch" unpack "$HOME/out"
+	[ "$status" = 0 ]
+	[[ $output == *"KERNEL="*"version 7.3.4"* ]]
+	[ -f "$HOME/out/lib/a.c" ]
+	[ ! -e "$HOME/out/lib/a.o" ]
+	[ ! -e "$HOME/out/.git" ]
+}
+
+@test "fetch: the cache comes before the network, and says where it once came from" {
+	cached "$HOME/linux-7.3.4"
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 0 ]
+	[[ $output == *"cache, once taken from: a test"* ]]
+}
+
+@test "fetch: a damaged cache is fetched again, and not taken where that fails" {
+	cached "$HOME/linux-7.3.4"
+	truncate -s 100 "$CACHE/linux-7.3.4.tar.xz"
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[[ $output == *"is damaged"*"no source for Linux 7.3.4"* ]]
+	[ ! -e "$CACHE/linux-7.3.4.tar.xz" ]
+	as_tarball "$HOME/linux-7.3.4" "$HOME/k.tar.xz"
+	kernel_org "$HOME/k.tar.xz"
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 0 ]
+	[[ $output == *"kernel source: kernel.org"* ]]
+}
+
+@test "fetch: no network ends in one line that says what to do" {
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[[ ${lines[-1]} == *"connect to a network, or name a tree with KERNEL="* ]]
+	[ -z "$(find "$CACHE" -name 'fetch.*')" ]
+}
+
+@test "fetch: a wrong checksum, or a broken download, from kernel.org is not taken" {
+	as_tarball "$HOME/linux-7.3.4" "$HOME/k.tar.xz"
+	kernel_org "$HOME/k.tar.xz" 0000
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[[ $output == *"wrong checksum"* ]]
+	[ ! -e "$CACHE/linux-7.3.4.tar.xz" ]
+	sum=$(sha256sum "$HOME/k.tar.xz" | cut -d' ' -f1)
+	truncate -s 100 "$HOME/k.tar.xz"
+	kernel_org "$HOME/k.tar.xz" "$sum"
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[ ! -e "$CACHE/linux-7.3.4.tar.xz" ]
+}
+
+@test "fetch: Debian's package that BASE pins" {
+	command -v dpkg-deb || skip "no dpkg-deb"
+	base_file "$(debian "$HOME/linux-7.3.4" 7.3.4-1)"
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 0 ]
+	[[ $output == *"kernel.org cannot be reached"*"Debian, linux-source-7.3 7.3.4-1"* ]]
+	run "$SCRIPTS/fetch" source
+	[[ $output == *"cache, once taken from: Debian"* ]]
+}
+
+@test "fetch: Debian's .gitignore does not hide new files" {
+	cached "$HOME/linux-7.3.4"
+	"$SCRIPTS/fetch" unpack "$HOME/out"
+	[ "$(cat "$HOME/out/.gitignore")" = "*.o" ]
+}
+
+@test "fetch: a newer 7.3.x from Debian is taken when every patch applies" {
+	command -v dpkg-deb || skip "no dpkg-deb"
+	made_series
+	rm -rf "$CACHE"/linux-* "$BUILD"
+	tiny_kernel "$HOME/linux-7.3.5" 7.3.5
+	debian "$HOME/linux-7.3.5" 7.3.5-1
+	run "$SCRIPTS/series" tree
+	[ "$status" = 0 ]
+	[[ $output == *"Debian offers 7.3.5 instead of 7.3.4: every patch applies"* ]]
+	grep -q "return 22" "$LINUX/lib/a.c"
+}
+
+@test "fetch: a newer 7.3.x from Debian is refused when a patch does not apply" {
+	command -v dpkg-deb || skip "no dpkg-deb"
+	made_series
+	rm -rf "$CACHE"/linux-* "$BUILD"
+	tiny_kernel "$HOME/linux-7.3.5" 7.3.5
+	sed -i 's/return 2;/return 0;/' "$HOME/linux-7.3.5/lib/a.c"
+	debian "$HOME/linux-7.3.5" 7.3.5-1
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[[ $output == *"Debian offers 7.3.5, to which the series does not apply"*"topic-a/0001-"* ]]
+}
+
+@test "fetch: another series from Debian, or an older one, is refused" {
+	command -v dpkg-deb || skip "no dpkg-deb"
+	for v in 7.4.1 7.3.3; do
+		tiny_kernel "$HOME/linux-$v" "$v"
+		debian "$HOME/linux-$v" "$v-1"
+		run "$SCRIPTS/fetch" source
+		[ "$status" = 1 ]
+		[[ $output == *"Debian offers $v, patches/BASE asks for 7.3.4"* ]]
+	done
+}
+
+@test "fetch: a full disk is said before the work" {
+	fake df 'printf "Filesystem 1M-blocks Used Available Use%% Mounted\n/dev/x 100 97 3 97%% /\n"'
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 1 ]
+	[[ $output == *"has 3 MiB free, 1000 MiB are needed"*"XDG_CACHE_HOME"* ]]
+}
+
+@test "fetch: an interrupted unpack is not taken for done" {
+	cached "$HOME/linux-7.3.4"
+	mkdir -p "$HOME/out.part/lib"
+	echo half >"$HOME/out.part/lib/a.c"
+	echo stale >"$HOME/out.part/stale"
+	"$SCRIPTS/fetch" unpack "$HOME/out"
+	[ ! -e "$HOME/out/stale" ]
+	cmp "$HOME/out/lib/a.c" "$HOME/linux-7.3.4/lib/a.c"
+}
+
+@test "fetch: the toolchain is chosen by versions, not by the name of the distribution" {
+	for t in gcc clang pahole bison flex make; do
+		fake $t 'echo "tool version 99.1.0"'
+	done
+	run "$SCRIPTS/fetch" root
+	[ "$status" = 0 ]
+	[[ $output == *"the host's"* ]]
+	[ "${lines[-1]}" = / ]
+	fake pahole 'echo v1.24'
+	TOOLCHAIN=host run "$SCRIPTS/fetch" root
+	[ "$status" = 1 ]
+	[[ $output == *"the host lacks: pahole>=1.26"* ]]
+	TOOLCHAIN=other run "$SCRIPTS/fetch" root
+	[ "$status" = 1 ]
+}
+
+@test "need: missing packages are listed in one line that can be copied" {
+	run env DEPS=no bash -c '. "$0/common.sh"; need no-such-command=some-package no-such-other=other-package' "$SCRIPTS"
+	[ "$status" = 1 ]
+	[[ $output == *"apt-get install -y --no-install-recommends some-package other-package" ]]
+	[ "${#lines[@]}" = 1 ]
+}
+
+@test "need: as root they are announced and installed" {
+	[ "$(id -u)" = 0 ] || skip "not root"
+	fake apt-get "echo \"\$*\" >>'$HOME/apt.log'"
+	run bash -c '. "$0/common.sh"; need no-such-command=some-package' "$SCRIPTS"
+	[ "$status" = 0 ]
+	[[ $output == *"installing host packages: some-package"* ]]
+	grep -q "install -y --no-install-recommends some-package" "$HOME/apt.log"
+}
