@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0
+# Sourced by scripts/series: the commands that need a kernel tree and a toolchain,
+# or the tree of a maintainer.
+# shellcheck shell=bash
+
+# each COMMIT of the series, oldest first, with its subject.
+commits() { plain_git -C "$LINUX" log --reverse --format='%h %s' base..series; }
+
+need_series()
+{
+	plain_git -C "$LINUX" rev-parse -q --verify refs/heads/series >/dev/null ||
+		die "no build/linux: run scripts/series tree first"
+	refuse_dirty "commit them first"
+}
+
+# --- bisect: every patch by itself --------------------------------------------
+
+# compiled COMMIT: the .c files outside tools/ that it touches.
+compiled()
+{
+	plain_git -C "$LINUX" show --format= --name-only --diff-filter=AM "$1" -- '*.c' ':!tools/' ':!samples/'
+}
+
+# warnings FILE...: of gcc's W=1 and sparse, without line numbers, so that those
+# of the base can be told from new ones.
+warnings()
+{
+	local f objects=()
+	for f in "$@"; do
+		[ ! -f "$BUILD/bisect/$f" ] || objects+=("${f%.c}.o")
+	done
+	[ ${#objects[@]} -gt 0 ] || return 0
+	(cd "$BUILD/out/bisect" && rm -f "${objects[@]}")
+	# shellcheck disable=SC2016
+	"$TOP/scripts/build" in bisect bash -c \
+		'make -s O="$OUT" W=1 C=1 CHECK=sparse "$@" 2>&1' - "${objects[@]}" |
+		grep -E 'warning:|error:' | sed -E 's/:[0-9]+(:[0-9]+)?:/:/; s,^(\.\./|/mnt/src/)*,,' | sort -u || true
+}
+
+cmd_bisect()
+{
+	local c subject out files new n=0
+	need_series
+	scratch
+	plain_git -C "$LINUX" worktree prune
+	[ -e "$BUILD/bisect/.git" ] ||
+		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
+	plain_git -C "$BUILD/bisect" checkout -q -f --detach base
+	"$TOP/scripts/build" kernel bisect
+	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
+	warnings "${files[@]}" >"$out/base"
+	while read -r c subject <&3; do
+		n=$((n + 1))
+		say "bisect: $n: $subject"
+		plain_git -C "$BUILD/bisect" checkout -q --detach "$c"
+		mapfile -t files < <(compiled "$c")
+		warnings "${files[@]}" >"$out/warnings"
+		new=$(comm -13 "$out/base" "$out/warnings")
+		[ -z "$new" ] || die "$c $subject: new warnings:"$'\n'"$new"
+		"$TOP/scripts/build" kernel bisect || die "$c $subject: does not build"
+		"$TOP/vmtest/vmtest.sh" -q --kernel "$BUILD/out/bisect/bzImage" -- true ||
+			die "$c $subject: does not boot"
+	done 3< <(commits)
+	say "bisect: each of $n patches builds without new warnings, and boots"
+}
+
+# --- style --------------------------------------------------------------------
+
+cmd_style()
+{
+	local out bad=0 c subject files
+	need_series
+	scratch
+	# build/linux has no history: a commit that is named in a Fixes tag is unknown
+	# to it. New files below a directory that MAINTAINERS covers need no new entry;
+	# get_maintainer is asked instead.
+	while read -r c subject <&3; do
+		plain_git -C "$LINUX" format-patch -q -1 --stdout "$c" >"$BUILD/out/prod/style.patch"
+		# shellcheck disable=SC2016
+		"$TOP/scripts/build" in prod bash -c 'scripts/checkpatch.pl --strict --codespell --terse \
+			--no-summary --max-line-length=100 --show-types \
+			--ignore MISSING_SIGN_OFF,UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES "$OUT/style.patch"' \
+			>"$out/log" || { sed "s,^,$c $subject: ," "$out/log" >&2; bad=1; }
+		mapfile -t files < <(plain_git -C "$LINUX" show --format= --name-only --diff-filter=A "$c")
+		for f in "${files[@]}"; do
+			(cd "$LINUX" && scripts/get_maintainer.pl --no-git --no-git-fallback --no-rolestats \
+				--nol --pattern-depth=1 -f "$f" 2>/dev/null) | grep -q . ||
+				{ warn "$c $subject: no entry in MAINTAINERS covers $f"; bad=1; }
+		done
+	done 3< <(commits)
+	mapfile -t files < <(plain_git -C "$LINUX" diff --name-only --diff-filter=AM base series -- '*.[ch]' ':!tools/testing')
+	if [ ${#files[@]} -gt 0 ]; then
+		"$TOP/scripts/build" in prod scripts/kernel-doc -none -Werror "${files[@]}" >"$out/log" 2>&1 || {
+			# A file of the base may have faults of its own.
+			"$TOP/scripts/build" in base scripts/kernel-doc -none -Werror "${files[@]}" >"$out/base" 2>&1 || true
+			diff <(sed -E 's/:[0-9]+/:/' "$out/base" | sort) <(sed -E 's/:[0-9]+/:/' "$out/log" | sort) |
+				grep '^>' >&2 && bad=1
+		}
+		coccicheck "${files[@]}" || bad=1
+	fi
+	[ "$bad" = 0 ] || die "style: see above"
+	say "style: checkpatch, kernel-doc and coccicheck have nothing to say of $(commits | wc -l) patches"
+}
+
+# coccicheck FILE...: reports that the base does not have.
+coccicheck()
+{
+	local f c bad=0 flavour
+	for f in "$@"; do
+		[[ $f == *.c ]] || continue
+		for flavour in base prod; do
+			# shellcheck disable=SC2016
+			"$TOP/scripts/build" in "$flavour" bash -c 'for c in $(find scripts/coccinelle -name "*.cocci"); do
+				spatch -D report --very-quiet --no-show-diff --cocci-file "$c" \
+					-I include -I include/uapi --no-includes "$1" 2>/dev/null
+			done' - "$f" | sed -E 's/:[0-9]+:[0-9-]+:/:/' | sort >"$out/cocci.$flavour"
+		done
+		c=$(comm -13 "$out/cocci.base" "$out/cocci.prod")
+		[ -z "$c" ] || { printf '%s\n' "$c" >&2; bad=1; }
+	done
+	return $bad
+}
+
+# --- rebase -------------------------------------------------------------------
+
+# rebase_done: the new base is the base now.
+rebase_done()
+{
+	say "rebase: what the patches became"
+	plain_git -C "$LINUX" range-diff base..series new-base..rebased || true
+	plain_git -C "$LINUX" update-ref "$PREVIOUS" series
+	plain_git -C "$LINUX" tag -f base new-base >/dev/null
+	plain_git -C "$LINUX" tag -d new-base >/dev/null
+	plain_git -C "$LINUX" checkout -q -B series
+	plain_git -C "$LINUX" branch -q -D rebased
+	plain_git -C "$BUILD/base" checkout -q -f --detach base
+	say "rebase: patches/BASE has to name Linux $(kernel_version "$BUILD/base"); then scripts/series export"
+	cmd_export
+}
+
+cmd_rebase()
+{
+	local index tree
+	if [ "${1:-}" = --continue ]; then
+		[ ! -d "$LINUX/.git/rebase-apply" ] || die "git am is not done: git -C build/linux am --continue"
+		plain_git -C "$LINUX" rev-parse -q --verify rebased >/dev/null || die "no rebase is under way"
+		rebase_done
+		return
+	fi
+	[ $# = 1 ] || { usage >&2; exit 2; }
+	[ -n "$(kernel_version "$1")" ] || die "$1 is no kernel tree"
+	need_series
+	[ "$(plain_git -C "$LINUX" rev-parse series)" = "$(plain_git -C "$LINUX" rev-parse "$EXPORTED")" ] ||
+		die "build/linux has commits that were not exported: scripts/series export"
+	index=$(mktemp -u)
+	(cd "$1" && GIT_DIR=$LINUX/.git GIT_WORK_TREE=. GIT_INDEX_FILE=$index plain_git add -Af .)
+	tree=$(GIT_INDEX_FILE=$index plain_git -C "$LINUX" write-tree)
+	rm "$index"
+	plain_git -C "$LINUX" tag -f new-base "$(fixed_identity plain_git -C "$LINUX" \
+		commit-tree "$tree" -m "Linux $(kernel_version "$1")")" >/dev/null
+	plain_git -C "$LINUX" checkout -q -f -B rebased new-base
+	if ! patch_list | sed "s,^,$PATCHES/," | (cd "$LINUX" && xargs git -c user.name="bpf-provenance developers" \
+			-c user.email=devel@bpf-provenance.invalid am -q -3); then
+		die "resolve it in build/linux, git am --continue, then scripts/series rebase --continue (git am --abort && git checkout series gives up)"
+	fi
+	rebase_done
+}
+
+# --- mail ---------------------------------------------------------------------
+
+cmd_mail()
+{
+	local topic="" tree="" reroll=() assisted="" out p sender base list=() first="" to=$BUILD/mail
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--tree) tree=${2:?--tree needs a directory}; shift ;;
+		--assisted-by) assisted=${2:?--assisted-by needs a text}; shift ;;
+		-v[0-9]*) reroll=("$1") ;;
+		-*) usage >&2; exit 2 ;;
+		*) topic=$1 ;;
+		esac
+		shift
+	done
+	grep -q "^${topic:-none}/" "$PATCHES/series" || die "say which topic: $(cut -d/ -f1 "$PATCHES/series" | sort -u | paste -sd" ")"
+	[ -n "$tree" ] || die "--tree DIR: the maintainer's tree that this is for, whose HEAD becomes the base-commit"
+	[ -n "$(kernel_version "$tree")" ] || die "$tree is no kernel tree"
+	tree=$(cd "$tree" && pwd)
+	is_git "$tree" || die "$tree is no git tree: mails need its commit as their base"
+	sender="$(git -C "$tree" config user.name) <$(git -C "$tree" config user.email)>" ||
+		die "git in $tree does not know who you are: git config user.name, user.email"
+	if [ -f "$tree/Documentation/process/coding-assistants.rst" ] && [ -z "$assisted" ]; then
+		die "that tree asks for an Assisted-by tag (Documentation/process/coding-assistants.rst):" \
+		    "--assisted-by 'LLM coccinelle sparse', or --assisted-by none"
+	fi
+	scratch
+	base=$(git -C "$tree" rev-parse HEAD)
+	git -C "$tree" worktree add -q --detach "$out/tree" HEAD
+	# shellcheck disable=SC2064
+	trap "git -C '$tree' worktree remove --force '$out/tree'; rm -rf '$out'" EXIT
+	# What the topic stands on goes before it, and is named as a prerequisite.
+	for p in $(patch_list); do
+		git -C "$out/tree" am -q --no-3way "$PATCHES/$p" 2>"$out/log" || {
+			git -C "$out/tree" am --abort || true
+			die "patches/$p does not apply to $tree: $(grep -m 1 '^error' "$out/log")"
+		}
+		if [ "${p%%/*}" = "$topic" ]; then
+			[ -n "$first" ] || first=$(git -C "$out/tree" rev-parse HEAD~1)
+			[ "$assisted" = "" ] || [ "$assisted" = none ] ||
+				git -C "$out/tree" commit -q --amend --no-edit --no-verify --trailer "Assisted-by: $assisted"
+			list+=("$p")
+		elif [ -n "$first" ]; then
+			git -C "$out/tree" reset -q --hard HEAD~1
+			break
+		fi
+	done
+	rm -rf "${to:?}/$topic"
+	mkdir -p "$to/$topic"
+	git -C "$out/tree" format-patch -q --base="$base" --signoff --cover-letter --thread=shallow \
+		"${reroll[@]}" -o "$to/$topic" "$first"
+	cover "$topic" "$to/$topic"
+	(cd "$tree" && scripts/get_maintainer.pl --no-rolestats "$to/$topic"/*[0-9]-[!0]*.patch) |
+		sort -u >"$to/$topic/recipients"
+	say "mail: ${#list[@]} patches and a cover letter in $to/$topic, base-commit $base, from $sender"
+	printf 'git -C %q send-email --dry-run%s %s\n' "$tree" \
+		"$(sed "s/.*/ --to='&'/" "$to/$topic/recipients" | tr -d '\n')" "$to/$topic/*.patch"
+}
+
+# cover TOPIC DIR: patches/TOPIC/cover.md in the place of git's placeholders.
+cover()
+{
+	local letter
+	letter=$(echo "$2"/*0000-cover-letter.patch)
+	awk -v md="$PATCHES/$1/cover.md" '
+		/\*\*\* SUBJECT HERE \*\*\*/ {
+			getline title <md; sub(/^# */, "", title); sub(/\*\*\* SUBJECT HERE \*\*\*/, title)
+		}
+		/\*\*\* BLURB HERE \*\*\*/ {
+			getline line <md
+			while ((getline line <md) > 0) print line
+			next
+		}
+		{ print }' "$letter" >"$letter.new"
+	mv "$letter.new" "$letter"
+}

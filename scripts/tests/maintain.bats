@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# scripts/series rebase and mail on a synthetic tree; bisect and style need a
+# kernel and are run on the real one.
+
+load helper
+
+setup() { sandbox; }
+
+# maintainer_tree DIR: a git tree with a history, and get_maintainer.pl.
+maintainer_tree()
+{
+	tiny_kernel "$1"
+	mkdir "$1/scripts"
+	printf '#!/bin/sh\necho "A Maintainer <a@maintainer.invalid>"\necho "list@lists.invalid"\n' >"$1/scripts/get_maintainer.pl"
+	chmod +x "$1/scripts/get_maintainer.pl"
+	git -C "$1" init -q
+	git -C "$1" config user.name "A Sender"
+	git -C "$1" config user.email sender@example.invalid
+	git -C "$1" add -Af .
+	git -C "$1" commit -q -m "their tree"
+}
+
+with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/cover.md"; }
+
+@test "series rebase: onto a tree where lines moved" {
+	made_series
+	tiny_kernel "$HOME/new" 7.3.9
+	sed -i '1i int before;' "$HOME/new/lib/a.c"
+	run "$SCRIPTS/series" rebase "$HOME/new"
+	[ "$status" = 0 ]
+	[[ $output == *"lib: Return 22"* ]]
+	grep -q "int before" "$LINUX/lib/a.c"
+	grep -q "return 22" "$LINUX/lib/a.c"
+	[ "$(git -C "$LINUX" branch --show-current)" = series ]
+	"$SCRIPTS/series" check
+}
+
+@test "series rebase: a conflict stops, is resolved, and goes on" {
+	made_series
+	tiny_kernel "$HOME/new" 7.3.9
+	sed -i 's/return 2;/return 222;/' "$HOME/new/lib/a.c"
+	run "$SCRIPTS/series" rebase "$HOME/new"
+	[ "$status" != 0 ]
+	[[ $output == *"rebase --continue"* ]]
+	sed -i -e '/^[<=>|]\{7\}/d' -e '/return 222;/d' -e '/return 2;/d' "$LINUX/lib/a.c"
+	git -C "$LINUX" add -f lib/a.c
+	git -C "$LINUX" -c user.name="bpf-provenance developers" \
+		-c user.email=devel@bpf-provenance.invalid am --continue
+	"$SCRIPTS/series" rebase --continue
+	grep -q "return 22;" "$LINUX/lib/a.c"
+	"$SCRIPTS/series" check
+}
+
+@test "series rebase: unexported commits are refused" {
+	made_series
+	tiny_kernel "$HOME/new" 7.3.9
+	echo "int h;" >>"$LINUX/lib/b.c"
+	commit "lib: Mine"
+	run "$SCRIPTS/series" rebase "$HOME/new"
+	[ "$status" != 0 ]
+	[[ $output == *"not exported"* ]]
+}
+
+@test "series mail: base-commit of the given tree, the sender's sign-off, recipients, cover letter" {
+	made_series
+	with_cover topic-a
+	maintainer_tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs" -v2
+	[ "$status" = 0 ]
+	[[ $output == *"send-email --dry-run"*"a@maintainer.invalid"* ]]
+	cd "$BUILD/mail/topic-a"
+	[ -f v2-0000-cover-letter.patch ]
+	[ -f v2-0002-lib-Add-new.c.patch ]
+	grep -q "^base-commit: $(git -C "$HOME/theirs" rev-parse HEAD)" v2-0000-cover-letter.patch
+	grep -q "^Subject: \[PATCH v2 0/2\] lib: one thing" v2-0000-cover-letter.patch
+	grep -q "It does one thing" v2-0000-cover-letter.patch
+	grep -q "^Signed-off-by: A Sender <sender@example.invalid>" v2-0001-*.patch
+	# The selftests topic stands before it: a prerequisite, not a part.
+	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
+	run grep -l t.c v2-000[12]-*.patch
+	[ "$status" = 1 ]
+	# Their tree is as before.
+	[ -z "$(git -C "$HOME/theirs" status --porcelain)" ]
+	[ "$(git -C "$HOME/theirs" rev-list --count HEAD)" = 1 ]
+	[ "$(git -C "$HOME/theirs" worktree list | wc -l)" = 1 ]
+}
+
+@test "series mail: a tree that asks for Assisted-by gets it" {
+	made_series
+	with_cover topic-a
+	maintainer_tree "$HOME/theirs"
+	mkdir -p "$HOME/theirs/Documentation/process"
+	touch "$HOME/theirs/Documentation/process/coding-assistants.rst"
+	git -C "$HOME/theirs" add -f .
+	git -C "$HOME/theirs" commit -q -m doc
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"--assisted-by"* ]]
+	"$SCRIPTS/series" mail topic-a --tree "$HOME/theirs" --assisted-by "LLM sparse"
+	grep -q "^Assisted-by: LLM sparse" "$BUILD"/mail/topic-a/0001-*.patch
+}
+
+@test "series mail: no tree, a plain tree, a tree it does not fit, an unknown topic" {
+	made_series
+	with_cover topic-a
+	run "$SCRIPTS/series" mail topic-a
+	[ "$status" != 0 ]
+	[[ $output == *"--tree"* ]]
+	tiny_kernel "$HOME/plain"
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/plain"
+	[ "$status" != 0 ]
+	[[ $output == *"no git tree"* ]]
+	maintainer_tree "$HOME/theirs"
+	sed -i 's/return 2;/return 0;/' "$HOME/theirs/lib/a.c"
+	git -C "$HOME/theirs" commit -q -a -m other
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"topic-a/0001-"*"does not apply"* ]]
+	[ "$(git -C "$HOME/theirs" worktree list | wc -l)" = 1 ]
+	run "$SCRIPTS/series" mail nothing --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"selftests topic-a"* ]]
+}
