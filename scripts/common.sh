@@ -12,7 +12,10 @@ LINUX=$BUILD/linux
 # shellcheck disable=SC2034
 JOBS=$(nproc)
 
-say()  { printf '[%4ds] %s\n' "$SECONDS" "$*" >&2; }
+# One clock for a script and those that it calls.
+export START=${START:-$EPOCHSECONDS}
+
+say()  { printf '[%4ds] %s\n' $((EPOCHSECONDS - START)) "$*" >&2; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
 die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
@@ -46,17 +49,19 @@ plain_git()
 		git -c core.autocrlf=false -c gc.auto=0 -c advice.detachedHead=false "$@"
 }
 
-# fingerprint DIR...: of everything git knows below DIR, as it is in the
-# working tree; a new commit with the same content does not change it.
+# fingerprint DIR [PATHSPEC...]: of what git knows of DIR, as it is in the working
+# tree; a new commit with the same content does not change it.
 fingerprint()
 {
-	local d
-	for d in "$@"; do
-		git -C "$d" rev-parse 'HEAD^{tree}'
-		git -C "$d" diff HEAD --binary
-		git -C "$d" ls-files -o --exclude-standard -z |
+	local d=$1
+	shift
+	[ $# -gt 0 ] || set -- .
+	{
+		git -C "$d" ls-files -s -- "$@"
+		git -C "$d" diff --binary -- "$@"
+		git -C "$d" ls-files -o --exclude-standard -z -- "$@" |
 			(cd "$d" && xargs -0r sha256sum)
-	done | sha256sum | cut -d' ' -f1
+	} | sha256sum | cut -d' ' -f1
 }
 
 # need COMMAND=PACKAGE...: makes sure that each command exists.  As root on a
