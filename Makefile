@@ -4,7 +4,9 @@
 help:
 	@echo 'make run               fetch, apply, build, boot, test, print a table'
 	@echo 'make check             all tests: scripts, patches, and the run'
+	@echo 'make check-debug       the tests on a kernel with KASAN, lockdep, leak detection'
 	@echo 'make seeds             write the first table of README.md from base and prod'
+	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make shell             a shell in a VM with the patched kernel'
 	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
 	@echo 'make edit              the series as commits in build/linux, and how to change them'
@@ -15,8 +17,11 @@ help:
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
 	@echo 'DEPS=no                install no packages'
 
-run check seeds:
+run check check-debug seeds:
 	@scripts/ci $@
+
+bench:
+	@scripts/bench
 
 shell:
 	@scripts/series tree
@@ -32,4 +37,4 @@ edit export:
 clean:
 	@scripts/series clean
 
-.PHONY: help run check seeds shell apply edit export clean
+.PHONY: help run check check-debug seeds bench shell apply edit export clean

@@ -2,6 +2,11 @@
 # Sourced by every script here: places, messages, host packages.
 # shellcheck shell=bash
 
+# A hook runs with git's variables set, which would redirect every git below.
+# shellcheck disable=SC2046
+unset $(git rev-parse --local-env-vars 2>/dev/null)
+PATH=$PATH:/usr/sbin:/sbin
+
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # The tests of the scripts point these at synthetic trees.
 PATCHES=${PATCHES:-$TOP/patches}

@@ -128,13 +128,15 @@ rebase_done()
 {
 	say "rebase: what the patches became"
 	plain_git -C "$LINUX" range-diff base..series new-base..rebased || true
-	plain_git -C "$LINUX" update-ref "$PREVIOUS" series
+	keep series
 	plain_git -C "$LINUX" tag -f base new-base >/dev/null
 	plain_git -C "$LINUX" tag -d new-base >/dev/null
 	plain_git -C "$LINUX" checkout -q -B series
 	plain_git -C "$LINUX" branch -q -D rebased
 	plain_git -C "$BUILD/base" checkout -q -f --detach base
-	say "rebase: patches/BASE has to name Linux $(kernel_version "$BUILD/base"); then scripts/series export"
+	sed -i "s/^version=.*/version=$(kernel_version "$BUILD/base")/" "$PATCHES/BASE"
+	say "rebase: patches/BASE names Linux $(kernel_version "$BUILD/base") now; its checksum is for you to change"
+	patches_sum >"$LINUX/.git/series-sum"
 	cmd_export
 }
 
@@ -143,14 +145,17 @@ cmd_rebase()
 	local index tree
 	if [ "${1:-}" = --continue ]; then
 		[ ! -d "$LINUX/.git/rebase-apply" ] || die "git am is not done: git -C build/linux am --continue"
-		plain_git -C "$LINUX" rev-parse -q --verify rebased >/dev/null || die "no rebase is under way"
+		[ "$(plain_git -C "$LINUX" symbolic-ref -q HEAD)" = refs/heads/rebased ] ||
+			die "no rebase is under way"
+		[ "$(plain_git -C "$LINUX" rev-list --count new-base..HEAD)" = "$(patch_list | wc -l)" ] ||
+			die "not every patch is on the new base: git -C build/linux checkout series gives up"
 		rebase_done
 		return
 	fi
 	[ $# = 1 ] || { usage >&2; exit 2; }
 	[ -n "$(kernel_version "$1")" ] || die "$1 is no kernel tree"
 	need_series
-	[ "$(plain_git -C "$LINUX" rev-parse series)" = "$(plain_git -C "$LINUX" rev-parse "$EXPORTED")" ] ||
+	[ -z "$(unexported HEAD series)" ] ||
 		die "build/linux has commits that were not exported: scripts/series export"
 	index=$(mktemp -u)
 	(cd "$1" && GIT_DIR=$LINUX/.git GIT_WORK_TREE=. GIT_INDEX_FILE=$index plain_git add -Af .)
@@ -159,7 +164,7 @@ cmd_rebase()
 	plain_git -C "$LINUX" tag -f new-base "$(fixed_identity plain_git -C "$LINUX" \
 		commit-tree "$tree" -m "Linux $(kernel_version "$1")")" >/dev/null
 	plain_git -C "$LINUX" checkout -q -f -B rebased new-base
-	if ! patch_list | sed "s,^,$PATCHES/," | (cd "$LINUX" && xargs git -c user.name="bpf-provenance developers" \
+	if ! patch_list | sed "s,^,$PATCHES/," | (cd "$LINUX" && xargs -d '\n' git -c user.name="bpf-provenance developers" \
 			-c user.email=devel@bpf-provenance.invalid am -q -3); then
 		die "resolve it in build/linux, git am --continue, then scripts/series rebase --continue (git am --abort && git checkout series gives up)"
 	fi

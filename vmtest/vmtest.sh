@@ -15,12 +15,15 @@
 #       --gdb            wait for a debugger on localhost:1234
 #       --accel WHICH    auto (default; tries KVM by booting it), kvm, tcg
 #       --print-accel    only say which of kvm and tcg auto would take
+#       --icount         one CPU, emulated, whose clock counts instructions: the
+#                        same figures in every run (implies --accel tcg --smp 1)
 #       --smp N, --memory MIB
 #       --append ARGS    further kernel arguments
 #       --boot-timeout S, --silence-timeout S, --test-timeout S,
 #       --shutdown-timeout S
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops
 #                        whose text matches
+#       --file FILE      put it into the guest, in /mnt
 #       --ktap FILE, --junit FILE   keep the results
 #       --log DIR        keep console and results there
 #   -q, --quiet          do not show the tests' output while they run
@@ -41,7 +44,7 @@
 #
 # QEMU and KVM name the emulator and the device node to take instead of
 # qemu-system-x86_64 and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has
-# to come up with KVM.
+# to come up with KVM; SELFTESTS an installed kselftest directory.
 
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -51,7 +54,7 @@ die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 
 QEMU=${QEMU:-qemu-system-x86_64}
 KVM=${KVM:-/dev/kvm}
-flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel=""
+flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
 smp=2 memory=2048 append="" boot_timeout=60 silence_timeout=120 test_timeout=900
 shutdown_timeout=20 expect_panic="" ktap="" junit="" log="" quiet="" command=()
 
@@ -61,12 +64,13 @@ while [ $# -gt 0 ]; do
 	-s|--shell) shell=1 ;;
 	-q|--quiet) quiet=1 ;;
 	--gdb) gdb=1 ;;
+	--icount) icount=1 ;;
 	--print-accel) print_accel=1 ;;
 	--no-build) nobuild=1 ;;
 	--) shift; command=("$@"); break ;;
 	-f|--flavour|-k|--kernel|-t|--test|-x|--exclude|--accel|--smp|--memory|--append|\
 	--boot-timeout|--silence-timeout|--test-timeout|--shutdown-timeout|\
-	--expect-panic|--ktap|--junit|--log)
+	--expect-panic|--file|--ktap|--junit|--log)
 		[ $# -ge 2 ] || die "$1 needs a value"
 		case $1 in
 		-f|--flavour) flavour=$2 ;;
@@ -82,6 +86,7 @@ while [ $# -gt 0 ]; do
 		--test-timeout) test_timeout=$2 ;;
 		--shutdown-timeout) shutdown_timeout=$2 ;;
 		--expect-panic) expect_panic=$2 ;;
+		--file) files+=("$2") ;;
 		--ktap) ktap=$2 ;;
 		--junit) junit=$2 ;;
 		--log) log=$2 ;;
@@ -91,6 +96,10 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
+if [ -n "$icount" ]; then
+	accel=tcg smp=1
+	append="clocksource=tsc tsc=reliable $append"
+fi
 [[ $accel =~ ^(auto|kvm|tcg)$ ]] || die "--accel $accel: auto, kvm or tcg"
 for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
 	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is no number"
@@ -109,7 +118,7 @@ fi
 root=$("$TOP/scripts/fetch" root 2>/dev/null) || die "no toolchain root: run scripts/fetch root"
 kernel=${kernel:-$BUILD/out/$flavour/bzImage}
 [ -f "$kernel" ] || die "no kernel $kernel: run scripts/build kernel $flavour"
-selftests=$BUILD/out/prod/selftests
+selftests=${SELFTESTS:-$BUILD/out/prod/selftests}
 [ -d "$selftests" ] || { [ ${#command[@]} != 0 ] || [ -n "$shell$print_accel" ] || die "no selftests: run scripts/build selftests"; }
 
 run=$(mktemp -d)
@@ -126,7 +135,7 @@ trap 'exit 143' TERM HUP
 # What the guest sees as /mnt: its init, and what it is to run.
 mkdir "$run/vm" "$run/vm/selftests"
 [ -z "$log" ] || mkdir -p "$log"
-cp "$HERE"/guest-* "$run/vm/"
+cp "$HERE"/guest-* "${files[@]}" "$run/vm/"
 token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 {
 	printf 'token=%q\n' "$token"
@@ -161,7 +170,7 @@ start()
 		-drive "file=$run/disk,format=raw,if=virtio,cache=unsafe"
 		-virtfs "local,path=$root,mount_tag=root,security_model=none,readonly=on,multidevs=remap"
 		-virtfs "local,path=$run/vm,mount_tag=vm,security_model=none,readonly=on"
-		-append "console=ttyS0 panic=-1 oops=panic root=root rootfstype=9p ro \
+		-append "console=ttyS0 ignore_loglevel panic=-1 oops=panic root=root rootfstype=9p ro \
 rootflags=trans=virtio,version=9p2000.L,cache=loose,msize=512000 \
 sysctl.kernel.sysrq=1 $append \
 init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 vm /mnt && exec /mnt/guest-init\""
@@ -170,7 +179,14 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 		args+=(-virtfs "local,path=$selftests,mount_tag=selftests,security_model=none,readonly=on")
 	case $1 in
 	kvm) args+=(-accel kvm -cpu host) ;;
-	tcg) args+=(-accel "tcg,thread=multi,tb-size=512" -cpu "max,la57=off") ;;
+	tcg)
+		args+=(-cpu "max,la57=off")
+		if [ -n "$icount" ]; then
+			args+=(-accel "tcg,thread=single,tb-size=512" -icount "shift=0,sleep=off")
+		else
+			args+=(-accel "tcg,thread=multi,tb-size=512")
+		fi
+		;;
 	esac
 	[ -z "$gdb" ] || args+=(-gdb tcp:127.0.0.1:1234 -S)
 	if [ -n "$shell" ]; then

@@ -15,6 +15,7 @@ setup()
 	mkdir "$BIN"
 	PATH=$BIN:$PATH
 	fake curl 'exit 7'
+	fake update-ca-certificates 'exit 0'
 	fake apt-get 'exit 100'
 }
 
@@ -141,11 +142,19 @@ debian()
 	made_series
 	rm -rf "$CACHE"/linux-* "$BUILD"
 	tiny_kernel "$HOME/linux-7.3.5" 7.3.5
+	sed -i '1i int before;' "$HOME/linux-7.3.5/lib/a.c"
 	debian "$HOME/linux-7.3.5" 7.3.5-1
 	run "$SCRIPTS/series" tree
 	[ "$status" = 0 ]
 	[[ $output == *"Debian offers 7.3.5 instead of 7.3.4: every patch applies"* ]]
 	grep -q "return 22" "$LINUX/lib/a.c"
+	run "$SCRIPTS/series" check
+	[ "$status" = 0 ]
+	[[ $output == *"not the one that patches/ was made on"* ]]
+	# But a patch that was edited is still found.
+	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/topic-a/0001-*.patch
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
 }
 
 @test "fetch: a newer 7.3.x from Debian is refused when a patch does not apply" {

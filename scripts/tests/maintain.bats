@@ -52,6 +52,21 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	"$SCRIPTS/series" check
 }
 
+@test "series rebase: one that was given up is not taken for done" {
+	made_series
+	tiny_kernel "$HOME/new" 7.3.9
+	sed -i 's/return 2;/return 222;/' "$HOME/new/lib/a.c"
+	run "$SCRIPTS/series" rebase "$HOME/new"
+	git -C "$LINUX" am --abort
+	run "$SCRIPTS/series" rebase --continue
+	[ "$status" != 0 ]
+	git -C "$LINUX" checkout -q series
+	run "$SCRIPTS/series" rebase --continue
+	[ "$status" != 0 ]
+	[ "$(wc -l <"$PATCHES/series")" = 3 ]
+	"$SCRIPTS/series" check
+}
+
 @test "series rebase: unexported commits are refused" {
 	made_series
 	tiny_kernel "$HOME/new" 7.3.9

@@ -245,6 +245,73 @@ setup() { sandbox; }
 	[ "$(git -C "$LINUX" rev-list --count base..series)" = 3 ]
 }
 
+@test "series: clean removes nothing but its own, and nothing that git cannot read" {
+	made_series
+	echo precious >"$BUILD/precious"
+	"$SCRIPTS/series" clean
+	[ "$(ls "$BUILD")" = precious ]
+	"$SCRIPTS/series" tree
+	echo broken >"$LINUX/.git/HEAD"
+	run "$SCRIPTS/series" clean
+	[ "$status" != 0 ]
+	[ -f "$LINUX/lib/a.c" ]
+}
+
+@test "series: a previous state is never overwritten by the next" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	commit "lib: Mine"
+	mine=$(git -C "$LINUX" rev-parse HEAD)
+	echo "# changed" >>"$PATCHES/BASE"
+	"$SCRIPTS/series" tree --force
+	echo "# changed again" >>"$PATCHES/BASE"
+	"$SCRIPTS/series" tree
+	[ "$(git -C "$LINUX" rev-parse series-previous)" = "$mine" ]
+	run "$SCRIPTS/series" clean
+	[ "$status" != 0 ]
+	[[ $output == *"series-previous"* ]]
+}
+
+@test "series: commits on a detached HEAD are seen by tree, clean and export" {
+	made_series
+	git -C "$LINUX" checkout -q --detach
+	echo "int h;" >>"$LINUX/lib/b.c"
+	commit "lib: Mine"
+	run "$SCRIPTS/series" export --topic topic-a
+	[ "$status" != 0 ]
+	[[ $output == *"not on its branch"* ]]
+	run "$SCRIPTS/series" clean
+	[ "$status" != 0 ]
+	echo "# changed" >>"$PATCHES/BASE"
+	run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	git -C "$LINUX" checkout -q --detach base
+	run "$SCRIPTS/series" export
+	[ "$status" != 0 ]
+	[ "$(wc -l <"$PATCHES/series")" = 3 ]
+}
+
+@test "series: git's variables, as a hook has them, redirect nothing" {
+	made_series
+	git init -q "$HOME/user"
+	GIT_DIR=$HOME/user/.git GIT_INDEX_FILE=$HOME/user/.git/index "$SCRIPTS/series" check
+	[ -z "$(git -C "$HOME/user" for-each-ref)" ]
+	[ ! -e "$HOME/user/.git/index" ]
+}
+
+@test "series: a path with a space" {
+	made_series
+	mkdir "$HOME/a b"
+	cp -r "$PATCHES" "$HOME/a b/patches"
+	cp -r "$COPIES/kernel" "$COPIES/selftests" "$HOME/a b/"
+	PATCHES="$HOME/a b/patches" COPIES="$HOME/a b" run "$SCRIPTS/series" check
+	[ "$status" = 0 ]
+	tiny_kernel "$HOME/a b/k"
+	PATCHES="$HOME/a b/patches" run "$SCRIPTS/series" apply "$HOME/a b/k"
+	[ "$status" = 0 ]
+	grep -q "return 22" "$HOME/a b/k/lib/a.c"
+}
+
 @test "series: an interrupted git am is not taken for done" {
 	made_series
 	rm -rf "$BUILD"
@@ -275,9 +342,9 @@ setup() { sandbox; }
 	# The merge: their patches, then our commits on top.
 	rm -rf "$PATCHES" && cp -r "$HOME/theirs" "$PATCHES"
 	"$SCRIPTS/series" tree
-	git -C "$LINUX" log series-previous --format=%s | grep -q "lib: Ours"
+	git -C "$LINUX" log series-previous-2 --format=%s | grep -q "lib: Ours"
 	git -C "$LINUX" -c user.name="bpf-provenance developers" \
-		-c user.email=devel@bpf-provenance.invalid cherry-pick series-previous >/dev/null
+		-c user.email=devel@bpf-provenance.invalid cherry-pick series-previous-2 >/dev/null
 	"$SCRIPTS/series" export --topic topic-b
 	"$SCRIPTS/series" check
 	[ "$(wc -l <"$PATCHES/series")" = 5 ]
@@ -318,6 +385,25 @@ setup() { sandbox; }
 	[ "$status" != 0 ]
 	[[ $output == *"uncommitted"* ]]
 	grep -q mine "$HOME/k/lib/b.c"
+}
+
+@test "series apply: the user's own git am is left alone; a link to a tree is the tree" {
+	made_series
+	tiny_kernel "$HOME/k"
+	git -C "$HOME/k" init -q
+	git -C "$HOME/k" add -Af .
+	git -C "$HOME/k" config user.name a
+	git -C "$HOME/k" config user.email a@b
+	git -C "$HOME/k" commit -q -m base
+	mkdir "$HOME/k/.git/rebase-apply"
+	run "$SCRIPTS/series" apply "$HOME/k"
+	[ "$status" != 0 ]
+	[[ $output == *"in the middle of a git am"* ]]
+	[ -d "$HOME/k/.git/rebase-apply" ]
+	rmdir "$HOME/k/.git/rebase-apply"
+	ln -s k "$HOME/link"
+	"$SCRIPTS/series" apply "$HOME/link"
+	[ "$(git -C "$HOME/k" rev-list --count HEAD)" = 4 ]
 }
 
 @test "series apply: an already patched tree is refused, unharmed" {

@@ -2,15 +2,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/compiler.h>
+#include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common.h"
+
+int scratch_dir(char *path, size_t size)
+{
+	const char *dir = getenv("SCRATCH") ?: "/var/tmp";
+
+	snprintf(path, size, "%s/bpf_provenance.XXXXXX", dir);
+	return mkdtemp(path) ? 0 : -errno;
+}
 
 int pin_to_cpu(int cpu)
 {
@@ -21,9 +33,20 @@ int pin_to_cpu(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
-int online_cpus(void)
+int copy_file(const char *from, const char *to)
 {
-	return sysconf(_SC_NPROCESSORS_ONLN);
+	struct stat st;
+	int in, out, err = 0;
+
+	errno = 0;
+	in = open(from, O_RDONLY | O_CLOEXEC);
+	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	if (in < 0 || out < 0 || fstat(in, &st) ||
+	    sendfile(out, in, NULL, st.st_size) != st.st_size || fsync(out))
+		err = -errno ?: -EIO;	/* a short copy sets none */
+	close(in);
+	close(out);
+	return err;
 }
 
 int nmi_to_other_cpus(void)
@@ -134,17 +157,26 @@ static int cgroup_join(const char *path)
 
 int cgroup_enter(const char *name)
 {
+	struct statfs fs;
 	char path[200];
 	int fd, err;
 
+	if (statfs(CGROUP_ROOT, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC)
+		return -EOPNOTSUPP;
 	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
 	if (mkdir(path, 0755) && errno != EEXIST)
 		return -errno;
 	err = cgroup_join(path);
-	if (err)
+	if (err) {
+		rmdir(path);
 		return err;
+	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (fd >= 0)
+		return fd;
+	err = -errno;
+	cgroup_leave(name);
+	return err;
 }
 
 void cgroup_leave(const char *name)

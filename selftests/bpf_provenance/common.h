@@ -13,10 +13,16 @@
 
 /* All of these return 0 or a file descriptor, or a negative errno. */
 
+/*
+ * Make a directory of the caller's own in $SCRATCH, or in /var/tmp: where files
+ * lie on a disk. The caller removes it.
+ */
+int scratch_dir(char *path, size_t size);
+
 int pin_to_cpu(int cpu);
 
-/* Number of CPUs that are online. */
-int online_cpus(void);
+/* Copy a file to a new one, which can be executed and is on its disk then. */
+int copy_file(const char *from, const char *to);
 
 /*
  * Send an NMI to every other CPU, with SysRq l.  The CPU that calls gets none.
@@ -51,7 +57,8 @@ void spinner_wait(const struct spinner *s);
 
 /*
  * Create a cgroup with this name below the root of the cgroup2 hierarchy, and
- * move the caller into it. Returns a descriptor of it, for attaching programs.
+ * move the caller into it. Returns a descriptor of it, for attaching programs;
+ * -EOPNOTSUPP where that hierarchy is not mounted at /sys/fs/cgroup.
  */
 int cgroup_enter(const char *name);
 

@@ -14,12 +14,15 @@ const void *unread;
 /* Read by user space after the events have stopped. */
 struct context nmi, hardirq, sleepable;
 
+/* Reading it with faults off, and then with faults on. */
+long nofault_err = 1;
 long read_err = 1;
 char read_first_byte;
 
-static void look(struct context *c)
+/* Counts the run last: user space has seen all of it when it sees the number. */
+static void look(struct context *c, void *ctx)
 {
-	c->runs++;
+	bpf_get_stack(ctx, &c->user_ip, sizeof(c->user_ip), BPF_F_USER_STACK);
 	if (bpf_in_nmi())
 		c->in_nmi++;
 	if (bpf_in_hardirq())
@@ -29,6 +32,8 @@ static void look(struct context *c)
 	/* x86 keeps "no reschedule needed" in the top bit. */
 	if (!(get_preempt_count() & ~(1U << 31)))
 		c->preemptible++;
+	barrier();
+	c->runs++;
 }
 
 static bool on_target(void)
@@ -37,12 +42,12 @@ static bool on_target(void)
 }
 
 SEC("raw_tp/nmi_handler")
-int on_nmi(void *ctx)
+int on_nmi(struct bpf_raw_tracepoint_args *ctx)
 {
-	if (!on_target())
+	/* An NMI is offered to each handler; the one that took it says so. */
+	if (!ctx->args[2] || !on_target())
 		return 0;
-	look(&nmi);
-	bpf_get_stack(ctx, &nmi.user_ip, sizeof(nmi.user_ip), BPF_F_USER_STACK);
+	look(&nmi, ctx);
 	return 0;
 }
 
@@ -51,8 +56,7 @@ int on_cpu_clock(void *ctx)
 {
 	if (!on_target())
 		return 0;
-	look(&hardirq);
-	bpf_get_stack(ctx, &hardirq.user_ip, sizeof(hardirq.user_ip), BPF_F_USER_STACK);
+	look(&hardirq, ctx);
 	return 0;
 }
 
@@ -61,7 +65,8 @@ int on_sleepable(void *ctx)
 {
 	if (!on_target())
 		return 0;
-	look(&sleepable);
+	look(&sleepable, ctx);
+	nofault_err = bpf_probe_read_user(&read_first_byte, sizeof(read_first_byte), unread);
 	read_err = bpf_copy_from_user(&read_first_byte, sizeof(read_first_byte), unread);
 	return 0;
 }

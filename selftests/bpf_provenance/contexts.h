@@ -6,7 +6,7 @@
 struct context {
 	__u64 runs;		/* how often it ran */
 	__u64 in_nmi;		/* and of these in an NMI */
-	__u64 in_hardirq;	/* in a hard interrupt, which has interrupts off */
+	__u64 in_hardirq;	/* in a hard interrupt */
 	__u64 in_task;		/* in neither, nor in a softirq */
 	__u64 preemptible;	/* with a preempt count of zero */
 	__u64 user_ip;		/* of the last run: top of the user stack */

@@ -18,14 +18,15 @@ extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struc
 extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym;
 
 SEC("tp_btf/nmi_handler")
-int BPF_PROG(on_nmi)
+int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_iter_task_vma it;
 	long size, err;
 	int i;
 
-	if (task->pid != target || !bpf_in_nmi())
+	/* An NMI is offered to each handler; the one that took it says so. */
+	if (!handled || task->pid != target || !bpf_in_nmi())
 		return 0;
 
 	err = bpf_iter_task_vma_new(&it, task, 0);
@@ -44,6 +45,7 @@ int BPF_PROG(on_nmi)
 		if (stack[i].status == BPF_STACK_BUILD_ID_VALID)
 			seen.valid++;
 	}
+	barrier();
 	seen.nmis++;
 	return 0;
 }

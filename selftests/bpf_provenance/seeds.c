@@ -7,7 +7,7 @@
  *
  * It fails when it could not measure something: no NMI on top of the task, a
  * page that would not leave the page cache, a program that does not load.
- * Needs a writable directory on a disk-backed file system in $SCRATCH.
+ * Needs a directory on a disk-backed file system in $SCRATCH or /var/tmp.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,21 +110,6 @@ static int header_resident(const char *path)
 	return err ?: resident & 1;
 }
 
-static int copy_self(const char *to)
-{
-	struct stat st;
-	int in, out, err = 0;
-
-	in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
-	if (in < 0 || out < 0 || fstat(in, &st) ||
-	    sendfile(out, in, NULL, st.st_size) != st.st_size || fsync(out))
-		err = -errno;
-	close(in);
-	close(out);
-	return err;
-}
-
 /* Starts the copy and waits until it is ready. */
 static pid_t start_interrupted(const char *path, int spinner_fd)
 {
@@ -154,16 +137,18 @@ static pid_t start_interrupted(const char *path, int spinner_fd)
 
 static int measure_nmi(void)
 {
-	const char *dir = getenv("SCRATCH") ?: "/var/tmp";
 	struct nmi_seen *seen;
-	char path[256], text[256];
+	char dir[200], path[256], text[256];
 	struct spinner *s;
 	struct seeds *skel;
 	int i, err, fd;
 	pid_t pid;
 
+	err = scratch_dir(dir, sizeof(dir));
+	if (err)
+		return fail("scratch directory", err);
 	snprintf(path, sizeof(path), "%s/interrupted", dir);
-	err = copy_self(path);
+	err = copy_file("/proc/self/exe", path);
 	if (err)
 		return fail(path, err);
 	skel = seeds__open_and_load();
@@ -178,9 +163,8 @@ static int measure_nmi(void)
 	pid = start_interrupted(path, fd);
 	if (pid < 0)
 		return fail("start a task to interrupt", pid);
-	err = header_resident(path);
-	if (err)
-		return fail("the ELF header does not leave the page cache", err < 0 ? err : EBUSY);
+	if (header_resident(path))
+		return fail("the ELF header does not leave the page cache", EBUSY);
 
 	seen = &skel->bss->seen;
 	skel->bss->target = s->tid;
@@ -198,6 +182,7 @@ static int measure_nmi(void)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	unlink(path);
+	rmdir(dir);
 	if (seen->nmis < NMIS || !seen->frames)
 		return fail("too few NMIs on top of the task", EAGAIN);
 
@@ -321,28 +306,12 @@ static int takes_address(const struct way *w)
 	return err == -EPERM ? 0 : err;
 }
 
-static int measure_hooks(void)
+/* Fills @text; the caller has attached the programs. */
+static int try_ways(char *text, size_t size)
 {
-	char open_ways[256] = "", text[512];
-	int cgroup, i, ret, denied = 0;
-	struct seeds *skel;
-	FILE *f;
+	char open_ways[256] = "";
+	int i, ret, denied = 0;
 
-	/* Who may open a ping socket is a range of groups, empty by default. */
-	f = fopen("/proc/sys/net/ipv4/ping_group_range", "w");
-	if (!f || fputs("0 0", f) < 0 || fclose(f))
-		return fail("ping_group_range", errno);
-	skel = seeds__open_and_load();
-	if (!skel)
-		return fail("load", errno);
-	cgroup = cgroup_enter(CGROUP);
-	if (cgroup < 0)
-		return fail("cgroup", cgroup);
-	skel->links.deny_bind4 = bpf_program__attach_cgroup(skel->progs.deny_bind4, cgroup);
-	skel->links.deny_post_bind4 =
-		bpf_program__attach_cgroup(skel->progs.deny_post_bind4, cgroup);
-	if (!skel->links.deny_bind4 || !skel->links.deny_post_bind4)
-		return fail("attach", errno);
 	for (i = 0; i < (int)ARRAY_LEN(ways); i++) {
 		ret = takes_address(&ways[i]);
 		if (ret < 0)
@@ -355,24 +324,77 @@ static int measure_hooks(void)
 			strcat(open_ways, ", ");
 		strcat(open_ways, ways[i].name);
 	}
-	if (!skel->bss->bind_runs)
-		return fail("no hook ran", ENODATA);
+	snprintf(text, size, "hooks that deny all: %d of %zu ways refused; %s%s",
+		 denied, ARRAY_LEN(ways), *open_ways ? "open: " : "none open", open_ways);
+	return 0;
+}
+
+#define PING_GROUPS "/proc/sys/net/ipv4/ping_group_range"
+
+/* Who may open a ping socket. Returns what it was in @old. */
+static int set_ping_groups(const char *new, char *old, size_t size)
+{
+	ssize_t n = 0;
+	int fd;
+
+	fd = open(PING_GROUPS, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (old) {
+		n = read(fd, old, size - 1);
+		if (n > 0)
+			old[n] = 0;
+	}
+	if (n < 0 || pwrite(fd, new, strlen(new), 0) < 0)
+		n = -errno;
+	close(fd);
+	return n < 0 ? n : 0;
+}
+
+static int measure_hooks(void)
+{
+	char text[512], ping_groups[64];
+	struct seeds *skel;
+	int cgroup, err;
+
+	cgroup = cgroup_enter(CGROUP);
+	if (cgroup < 0)
+		return fail("cgroup", cgroup);
+	err = set_ping_groups("0 0", ping_groups, sizeof(ping_groups));
+	if (err) {
+		err = fail(PING_GROUPS, err);
+		goto out_cgroup;
+	}
+	skel = seeds__open_and_load();
+	if (!skel) {
+		err = fail("load", errno);
+		goto out_groups;
+	}
+	skel->links.deny_bind4 = bpf_program__attach_cgroup(skel->progs.deny_bind4, cgroup);
+	skel->links.deny_post_bind4 =
+		bpf_program__attach_cgroup(skel->progs.deny_post_bind4, cgroup);
+	if (!skel->links.deny_bind4 || !skel->links.deny_post_bind4)
+		err = fail("attach", errno);
+	else
+		err = try_ways(text, sizeof(text));
+	if (!err && !skel->bss->bind_runs)
+		err = fail("no hook ran", ENODATA);
 	seeds__destroy(skel);
+out_groups:
+	set_ping_groups(ping_groups, NULL, 0);
+out_cgroup:
 	close(cgroup);
 	cgroup_leave(CGROUP);
-	snprintf(text, sizeof(text), "hooks that deny all: %d of %zu ways refused; %s%s",
-		 denied, ARRAY_LEN(ways), *open_ways ? "open: " : "none open", open_ways);
-	row("cgroup-sock", "bind, connect and post-bind hooks that pin a cgroup to one IP",
-	    "cgroup_sock.one_ip.scenario", text);
-	return 0;
+	if (!err)
+		row("cgroup-sock", "bind, connect and post-bind hooks that pin a cgroup to one IP",
+		    "cgroup_sock.one_ip.scenario", text);
+	return err;
 }
 
 int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "interrupted"))
 		return be_interrupted(atoi(argv[2]));
-	if (online_cpus() < 2)
-		return fail("NMIs need a second CPU", ENODEV);
 	if (pin_to_cpu(0))
 		return fail("pin to CPU 0", EINVAL);
 	return measure_nmi() || measure_records() || measure_hooks();

@@ -38,6 +38,7 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 	[    2.1] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [a:1]
 	[    2.1] UBSAN: array-index-out-of-bounds in a.c:1
 	[    2.1] ODEBUG: free active (active state 0) object type: timer_list
+	[    2.1] INFO: trying to register non-static key.
 	[    2.1] unreferenced object 0xffff888004455667 (size 64):
 	[    2.1] refcount_t: underflow; use-after-free.
 	[    2.1] list_del corruption. prev->next should be ffff
@@ -56,6 +57,20 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 @test "splats: every line of the lists has its reason" {
 	run grep -vP '^(#.*|[^\t]+\t[^\t]+)$' "$VMTEST/splats.deny" "$VMTEST/splats.allow"
 	[ "$status" = 1 ]
+}
+
+@test "splats: an expression that grep does not take is no clean log" {
+	cp "$VMTEST"/splats* "$BATS_TEST_TMPDIR"
+	printf 'foo(\ta reason\n' >>"$BATS_TEST_TMPDIR/splats.allow"
+	echo clean >"$BATS_TEST_TMPDIR/log"
+	run "$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log"
+	[ "$status" = 1 ]
+}
+
+@test "ktap: the flat TAP of one program" {
+	ktap "TAP version 13" "1..2" "ok 1 f.a" "not ok 2 f.b"
+	[ "$status" = 0 ]
+	[[ $output == *"1 passed, 1 failed, 0 skipped" ]]
 }
 
 @test "splats: binary noise does not hide a line" {
@@ -100,7 +115,7 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 	[ "$status" = 1 ]
 	ktap "KTAP version 1" "1..0"
 	[ "$status" = 1 ]
-	ktap "KTAP version 1" "1..1" "ok 1 prog"
+	ktap "KTAP version 1" "1..2" "  1..1" "  ok 1 f.a" "ok 1 prog" "ok 2 prog2"
 	[ "$status" = 1 ]
 	ktap
 	[ "$status" = 1 ]

@@ -122,7 +122,7 @@ teardown()
 }
 
 @test "vmtest: a VM that goes on after its tests is 9" {
-	vm --shutdown-timeout 0 -- true
+	vm --shutdown-timeout 1 -- mount --bind /dev/null /proc/sysrq-trigger
 	[ "$status" = 9 ]
 }
 
@@ -136,14 +136,36 @@ teardown()
 	[[ $output == *"1 passed, 0 failed, 1 skipped"* ]]
 }
 
-@test "vmtest: a selection that names no test is 8, not a success" {
-	vm -t contexts.contexts.no_such_test
-	[ "$status" = 8 ]
+@test "vmtest: a selection that names no test is no success" {
+	vm -t contexts.contexts.sleepable,no_such_program
+	[ "$status" = 1 ]
+	[[ $output == *"1 passed, 1 failed"* ]]
 }
 
 @test "vmtest: a test that crashes in the middle is not a success" {
 	vm -- bash -c 'printf "KTAP version 1\n1..1\n  1..2\n  ok 1 f.a\n"; kill -SEGV $$'
 	[ "$status" != 0 ]
+}
+
+@test "vmtest: a test program that does not start is a failure" {
+	cp -r "$BATS_TEST_DIRNAME/../../build/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
+	printf '#!/bin/sh\nexit 127\n' >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock"
+	SELFTESTS=$BATS_TEST_TMPDIR/selftests vm
+	[ "$status" = 1 ]
+	[[ $output == *"not ok 1 cgroup_sock # exit 127"* ]]
+}
+
+@test "vmtest: one test program's own TAP, and output that ends in the middle of a line" {
+	vm -- /run/selftests/bpf_provenance/contexts
+	[ "$status" = 0 ]
+	[[ $output == *"3 passed, 0 failed"* ]]
+	vm -- printf hello
+	[ "$status" = 0 ]
+}
+
+@test "vmtest: a console that is told to be quiet still shows a splat" {
+	vm -- bash -c 'dmesg -n 1; echo "<4>WARNING: at x" >/dev/kmsg'
+	[ "$status" = 5 ]
 }
 
 @test "vmtest: binary noise on the console does not touch the results" {
@@ -185,9 +207,11 @@ teardown()
 }
 
 @test "vmtest: SIGKILL leaves no QEMU" {
-	run timeout -s KILL 2 "$VMTEST" --no-build --accel "$ACCEL" \
-		--append "mark.$$.$BATS_TEST_NUMBER" -- sleep 100
-	# The parent-death signal takes a moment; teardown is the judge.
+	"$VMTEST" --no-build --accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -- sleep 100 3>&- &
+	pid=$!
+	until left_over >/dev/null; do sleep 0.1; done
+	kill -KILL $pid
+	# Its parent's death reaches QEMU a moment later; teardown is the judge.
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		left_over >/dev/null || break
 		sleep 0.1

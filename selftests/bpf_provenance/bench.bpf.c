@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "bench.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Set by user space before each measurement. */
+pid_t target;
+long syscall_nr;
+enum bench_mode mode;
+__u32 stack_size;	/* bytes of the stack that is asked for */
+
+/* What came of it, so that a measurement of a failure is not taken for one. */
+long result;
+__u64 vmas;
+
+struct bpf_stack_build_id stack[BENCH_FRAMES];
+
+extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *task,
+				 __u64 addr) __ksym;
+extern struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it) __ksym;
+extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym;
+
+static void get_stack(void *ctx, __u64 flags)
+{
+	__u32 size = stack_size;
+
+	if (size <= sizeof(stack))
+		result = bpf_get_stack(ctx, stack, size, BPF_F_USER_STACK | flags);
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_iter_task_vma it;
+
+	if (task->pid != target || id != syscall_nr)
+		return 0;
+	switch (mode) {
+	case BENCH_STACK:
+		get_stack(ctx, 0);
+		break;
+	case BENCH_STACK_BUILD_ID:
+		get_stack(ctx, BPF_F_USER_BUILD_ID);
+		break;
+	case BENCH_WALK:
+		vmas = 0;
+		result = bpf_iter_task_vma_new(&it, task, 0);
+		while (bpf_iter_task_vma_next(&it))
+			vmas++;
+		bpf_iter_task_vma_destroy(&it);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+SEC("uprobe.s")
+int on_leaf(void *ctx)
+{
+	if ((pid_t)bpf_get_current_pid_tgid() != target)
+		return 0;
+	if (mode == BENCH_STACK)
+		get_stack(ctx, 0);
+	else if (mode == BENCH_STACK_BUILD_ID)
+		get_stack(ctx, BPF_F_USER_BUILD_ID);
+	return 0;
+}
+
+/* Programs that let everything pass. */
+SEC("cgroup/bind4")
+int pass_bind4(struct bpf_sock_addr *ctx)
+{
+	return 1;
+}
+
+SEC("cgroup/post_bind4")
+int pass_post_bind4(struct bpf_sock *ctx)
+{
+	return 1;
+}
+
+SEC("cgroup/connect4")
+int pass_connect4(struct bpf_sock_addr *ctx)
+{
+	return 1;
+}
+
+SEC("cgroup/sendmsg4")
+int pass_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return 1;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Deliberate faults, one at a time: what the debug flavour and vmtest.sh have to
+ * notice. Loading the module with fault=NAME commits it. Never part of the series.
+ */
+#include <linux/delay.h>
+#include <linux/irqflags.h>
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+
+static char *fault = "";
+module_param(fault, charp, 0);
+MODULE_PARM_DESC(fault, "which fault to commit");
+
+static void splat(void)
+{
+	WARN(1, "planted");
+}
+
+static DEFINE_MUTEX(first);
+static DEFINE_MUTEX(second);
+
+static void lock_inversion(void)
+{
+	mutex_lock(&first);
+	mutex_lock(&second);
+	mutex_unlock(&second);
+	mutex_unlock(&first);
+
+	mutex_lock(&second);
+	mutex_lock(&first);
+	mutex_unlock(&first);
+	mutex_unlock(&second);
+}
+
+static void sleep_in_atomic(void)
+{
+	static DEFINE_SPINLOCK(lock);
+
+	spin_lock(&lock);
+	msleep(1);
+	spin_unlock(&lock);
+}
+
+static void leak(void)
+{
+	void *p = kmalloc(4000, GFP_KERNEL);
+
+	/* The pointer is nowhere after this. */
+	OPTIMIZER_HIDE_VAR(p);
+}
+
+static void use_after_free(void)
+{
+	char *p = kmalloc(64, GFP_KERNEL);
+
+	kfree(p);
+	OPTIMIZER_HIDE_VAR(p);
+	WRITE_ONCE(p[8], 1);
+}
+
+static void refcount(void)
+{
+	refcount_t r = REFCOUNT_INIT(1);
+
+	refcount_dec(&r);
+	refcount_dec(&r);
+}
+
+static void hang(void)
+{
+	local_irq_disable();
+	for (;;)
+		cpu_relax();
+}
+
+/* What the function that sends NMIs does instead: return to its caller. */
+static noinline notrace void just_return(void)
+{
+}
+
+static int skip(struct kprobe *kp, struct pt_regs *regs)
+{
+	regs->ip = (unsigned long)just_return;
+	return 1;
+}
+
+/* The NMIs that the tests ask for do not come. */
+static struct kprobe no_nmi_probe = {
+	.symbol_name = "nmi_trigger_cpumask_backtrace",
+	.pre_handler = skip,
+};
+
+static void no_nmi(void)
+{
+	WARN_ON(register_kprobe(&no_nmi_probe));
+}
+
+static const struct {
+	const char *name;
+	void (*commit)(void);
+} faults[] = {
+	{ "splat", splat },
+	{ "lock_inversion", lock_inversion },
+	{ "sleep_in_atomic", sleep_in_atomic },
+	{ "leak", leak },
+	{ "use_after_free", use_after_free },
+	{ "refcount", refcount },
+	{ "hang", hang },
+	{ "no_nmi", no_nmi },
+};
+
+static int __init planted_faults_init(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(faults); i++) {
+		if (strcmp(faults[i].name, fault))
+			continue;
+		faults[i].commit();
+		return 0;
+	}
+	return -EINVAL;
+}
+module_init(planted_faults_init);
+
+MODULE_DESCRIPTION("Faults that the VM runner has to notice");
+MODULE_LICENSE("GPL");

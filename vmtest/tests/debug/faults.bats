@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# Each deliberate fault of vmtest/faults, on the debug flavour, must turn a run red
+# although the command in it succeeds.
+
+setup_file()
+{
+	export VMTEST=$BATS_TEST_DIRNAME/../../vmtest.sh
+	export MODULE=$BATS_TEST_DIRNAME/../../../build/out/debug/faults/planted_faults.ko
+}
+
+# commit FAULT [OPTIONS]: in a guest of its own; the command's status is 0.
+commit()
+{
+	local fault=$1
+	shift
+	run "$VMTEST" --no-build -f debug --boot-timeout 240 -q --file "$MODULE" "$@" -- \
+		bash -c "insmod /mnt/planted_faults.ko fault=$fault; true"
+}
+
+@test "faults: the module alone does no harm" {
+	commit none
+	[ "$status" = 0 ]
+}
+
+@test "faults: a splat" {
+	commit splat
+	[ "$status" = 5 ]
+	[[ $output == *"WARNING: "*"planted_faults"* ]]
+}
+
+@test "faults: a lock inversion" {
+	commit lock_inversion
+	[ "$status" = 5 ]
+	[[ $output == *"possible circular locking dependency"* ]]
+}
+
+@test "faults: sleeping in atomic context" {
+	commit sleep_in_atomic
+	[ "$status" = 5 ]
+	[[ $output == *"scheduling while atomic"* ]]
+}
+
+@test "faults: a leak" {
+	commit leak
+	[ "$status" = 5 ]
+	[[ $output == *"unreferenced object"* ]]
+}
+
+@test "faults: a use after free" {
+	commit use_after_free
+	# KASAN's report, or the panic that it ends in.
+	[ "$status" = 5 ]
+	[[ $output == *"KASAN: slab-use-after-free"* ]]
+}
+
+@test "faults: a reference count that goes wrong" {
+	commit refcount
+	[ "$status" = 5 ]
+	[[ $output == *"refcount_t: "* ]]
+}
+
+@test "faults: a hang with interrupts off" {
+	commit hang --silence-timeout 20
+	[ "$status" = 7 ] || [ "$status" = 4 ]
+}
+
+@test "faults: an NMI test that never saw an NMI" {
+	run "$VMTEST" --no-build -f debug --boot-timeout 240 -q --file "$MODULE" -- bash -c \
+		"insmod /mnt/planted_faults.ko fault=no_nmi; TESTS=contexts.contexts.nmi_on_user_task /mnt/guest-tests"
+	[ "$status" = 1 ]
+	[[ $output == *"1 tests failed"* ]]
+}
