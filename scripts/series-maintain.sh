@@ -80,7 +80,7 @@ cmd_style()
 		"$TOP/scripts/build" in prod bash -c 'scripts/checkpatch.pl --strict --codespell --terse \
 			--no-summary --max-line-length=100 --show-types \
 			--ignore MISSING_SIGN_OFF,UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES "$OUT/style.patch"' \
-			>"$out/log" || { sed "s,^,$c $subject: ," "$out/log" >&2; bad=1; }
+			>"$out/log" || { warn "$c $subject"; cat "$out/log" >&2; bad=1; }
 		mapfile -t files < <(plain_git -C "$LINUX" show --format= --name-only --diff-filter=A "$c")
 		for f in "${files[@]}"; do
 			(cd "$LINUX" && scripts/get_maintainer.pl --no-git --no-git-fallback --no-rolestats \
@@ -106,6 +106,12 @@ cmd_style()
 coccicheck()
 {
 	local f c bad=0 flavour
+	# A spatch that does not work reports nothing: it has to find a known fault.
+	printf 'void f(void *p) { if (p) kfree(p); }\n' >"$BUILD/out/prod/fault.c"
+	# shellcheck disable=SC2016
+	"$TOP/scripts/build" in prod bash -c 'spatch -D report --very-quiet --no-show-diff --no-includes \
+		--cocci-file scripts/coccinelle/free/ifnullfree.cocci "$OUT/fault.c"' 2>"$out/cocci.log" |
+		grep -q 'NULL check' || die "spatch does not report a known fault: $(tail -n 1 "$out/cocci.log")"
 	for f in "$@"; do
 		[[ $f == *.c ]] || continue
 		for flavour in base prod; do

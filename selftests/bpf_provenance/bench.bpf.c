@@ -18,11 +18,6 @@ __u64 vmas;
 
 struct bpf_stack_build_id stack[BENCH_FRAMES];
 
-extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *task,
-				 __u64 addr) __ksym;
-extern struct vm_area_struct *bpf_iter_task_vma_next(struct bpf_iter_task_vma *it) __ksym;
-extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym;
-
 static void get_stack(void *ctx, __u64 flags)
 {
 	__u32 size = stack_size;

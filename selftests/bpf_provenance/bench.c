@@ -227,8 +227,8 @@ static void bench_stack(const char *name, enum bench_mode mode, int files)
 
 static void bench_stacks(void)
 {
-	static const int files[] = { 1, 2, MAX_FILES };
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .func_name = "leaf");
+	static const int files[] = { 1, 2, MAX_FILES };
 	char name[64], path[256];
 	struct bpf_link *link;
 	int i;
@@ -367,13 +367,12 @@ static int lib_fd;
 
 static void run_tiny(void *arg)
 {
-	char *argv[] = { tiny, NULL };
 	int status;
 	pid_t pid;
 
 	pid = vfork();
 	if (!pid) {
-		execv(tiny, argv);
+		execl(tiny, tiny, NULL);
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
@@ -631,7 +630,7 @@ static void bench_sockets(void)
 		skel->progs.pass_bind4, skel->progs.pass_post_bind4,
 		skel->progs.pass_connect4, skel->progs.pass_sendmsg4,
 	};
-	const char *names[] = { "sibling", "own" };
+	static const char * const names[] = { "sibling", "own" };
 	struct bpf_link *links[ARRAY_LEN(progs)];
 	int cgroups[2], i, j;
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/compiler.h>
+#include <linux/init.h>
 #include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <sched.h>
@@ -80,7 +81,7 @@ int cpu_clock_event(int cpu, uint64_t period_ns)
  * In a section of its own, so that its bounds are known without symbols. No
  * system call, no fault, nothing on top of it in the stack.
  */
-static noinline __attribute__((section("spin_text"))) void spin(struct spinner *s)
+static noinline __section("spin_text") void spin(struct spinner *s)
 {
 	while (!READ_ONCE(s->stop))
 		WRITE_ONCE(s->rounds, s->rounds + 1);

@@ -13,10 +13,6 @@ struct bpf_stack_build_id stack[SEEDS_FRAMES];
 
 int bind_runs;
 
-extern int bpf_iter_task_vma_new(struct bpf_iter_task_vma *it, struct task_struct *task,
-				 __u64 addr) __ksym;
-extern void bpf_iter_task_vma_destroy(struct bpf_iter_task_vma *it) __ksym;
-
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 {

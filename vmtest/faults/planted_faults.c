@@ -47,12 +47,16 @@ static void sleep_in_atomic(void)
 	spin_unlock(&lock);
 }
 
+/* Many, because the address of the last may stand on a stack for a while. */
 static void leak(void)
 {
-	void *p = kmalloc(4000, GFP_KERNEL);
+	void *p;
+	int i;
 
-	/* The pointer is nowhere after this. */
-	OPTIMIZER_HIDE_VAR(p);
+	for (i = 0; i < 32; i++) {
+		p = kmalloc(4000, GFP_KERNEL);
+		OPTIMIZER_HIDE_VAR(p);
+	}
 }
 
 static void use_after_free(void)
@@ -90,10 +94,16 @@ static int skip(struct kprobe *kp, struct pt_regs *regs)
 	return 1;
 }
 
+/* A probe with a post-handler is not made a jump, which could not skip. */
+static void after(struct kprobe *kp, struct pt_regs *regs, unsigned long flags)
+{
+}
+
 /* The NMIs that the tests ask for do not come. */
 static struct kprobe no_nmi_probe = {
 	.symbol_name = "nmi_trigger_cpumask_backtrace",
 	.pre_handler = skip,
+	.post_handler = after,
 };
 
 static void no_nmi(void)
