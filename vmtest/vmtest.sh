@@ -344,7 +344,7 @@ fi
 decode()
 {
 	local first
-	first=$(grep -anE -m 1 "$died|WARNING:|BUG:|KASAN|INFO:" "$console" | cut -d: -f1)
+	first=$(grep -anE -m 1 "$died|WARNING:|BUG:|KASAN|INFO:|unreferenced" "$console" | cut -d: -f1 || true)
 	first=${first:-1}
 	# Without the code dumps, of which decodecode makes a page each.
 	sed -n "$first,$((first + 80))p" "$console" | tr -d '\r' | grep -av ' Code: ' >"$run/splat"

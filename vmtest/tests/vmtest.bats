@@ -84,6 +84,11 @@ teardown()
 	[[ $output == *"WARNING: CPU: 0"* ]]
 }
 
+@test "vmtest: a splat without a headline is 5 as well" {
+	vm -- bash -c 'echo "<4>refcount_t: underflow" >/dev/kmsg'
+	[ "$status" = 5 ]
+}
+
 @test "vmtest: a splat is more than a failed test" {
 	vm -- bash -c 'echo "<4>BUG: KASAN: x" >/dev/kmsg; exit 1'
 	[ "$status" = 5 ]
