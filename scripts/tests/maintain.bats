@@ -90,7 +90,7 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	grep -q "^base-commit: $(git -C "$HOME/theirs" rev-parse HEAD)" v2-0000-cover-letter.patch
 	grep -q "^Subject: \[PATCH v2 0/2\] lib: one thing" v2-0000-cover-letter.patch
 	grep -q "It does one thing" v2-0000-cover-letter.patch
-	grep -q "^Signed-off-by: A Sender <sender@example.invalid>" v2-0001-*.patch
+	grep -q "^Signed-off-by[:] A Sender <sender@example.invalid>" v2-0001-*.patch
 	# The selftests topic stands before it: a prerequisite, not a part.
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch
