@@ -141,7 +141,6 @@ token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 	printf 'token=%q\n' "$token"
 	printf 'shell=%q\n' "$shell"
 	printf 'tests=%q\nexclude=%q\n' "$tests" "$exclude"
-	# What the series touches outside the guest's own memory is on this disk.
 	if [ ${#command[@]} = 0 ]; then
 		printf 'command=(/mnt/guest-tests)\n'
 	else
