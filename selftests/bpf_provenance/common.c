@@ -102,16 +102,22 @@ static void *spinner_main(void *arg)
 	s->tid = pin_to_cpu(s->cpu) ? -1 : gettid();
 	__atomic_store_n(&s->ready, true, __ATOMIC_RELEASE);
 	if (s->tid > 0)
-		spin(s);
+		s->spin(s);
 	return NULL;
 }
 
 int spinner_start(struct spinner *s, int cpu)
 {
+	return spinner_start_in(s, cpu, spin);
+}
+
+int spinner_start_in(struct spinner *s, int cpu, void (*spin)(struct spinner *s))
+{
 	int err;
 
 	memset(s, 0, sizeof(*s));
 	s->cpu = cpu;
+	s->spin = spin;
 	err = pthread_create(&s->thread, NULL, spinner_main, s);
 	if (err)
 		return -err;

@@ -41,12 +41,16 @@ struct spinner {
 	pthread_t thread;
 	pid_t tid;
 	int cpu;
+	void (*spin)(struct spinner *s);
 	unsigned long rounds;
 	bool ready;
 	bool stop;
 };
 
 int spinner_start(struct spinner *s, int cpu);
+
+/* The same in another function, which counts s->rounds until s->stop. */
+int spinner_start_in(struct spinner *s, int cpu, void (*spin)(struct spinner *s));
 void spinner_stop(struct spinner *s);
 
 /*

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A file whose functions stand on the stacks that bench takes. */
+/* A file whose functions stand on the stacks that bench and buildid take. */
+#include <linux/compiler.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "common.h"
 
 /* Where the stack is taken: at this system call, and at leaf itself. */
 long leaf(void)
@@ -18,6 +20,13 @@ long leaf(void)
 #else
 	return syscall(SYS_getppid);
 #endif
+}
+
+/* Where an interrupt finds a thread that spins in a file of its own. */
+void spin_in_library(struct spinner *s)
+{
+	while (!READ_ONCE(s->stop))
+		WRITE_ONCE(s->rounds, s->rounds + 1);
 }
 
 long frame(struct bench_chain *c)

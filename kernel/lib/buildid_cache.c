@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Build IDs of files, kept for readers in any context
+ *
+ * An entry says what the ELF file behind an inode has for a build ID, or that
+ * it has none. It stands in a table beside the inode, whose struct does not
+ * grow; IOP_BUILD_ID in i_opflags says that there may be one.
+ *
+ * What makes an entry right: it lives only while nobody can write.
+ *
+ *  1. A fill inserts a pending entry and sets IOP_BUILD_ID, both under i_lock,
+ *     and then looks at i_writecount. If somebody has the file open for write,
+ *     it gives up.
+ *  2. Whoever is going to write raises i_writecount first, in
+ *     get_write_access(), looks at IOP_BUILD_ID, and if that is set removes the
+ *     entry, pending or not. Both sides have a full barrier between their store
+ *     and their load, so at least one of them sees the other.
+ *  3. The fill reads the headers from the page cache, and publishes only if its
+ *     own pending entry is still in the table. It is not enough that there is
+ *     one again: a writer may have come and gone, and another fill begun.
+ *
+ * So an entry that is in the table says what the file said at any moment since
+ * the fill began. This needs a file system that counts its writers
+ * (FS_WRITERS_COUNTED), or contents that are sealed (fs-verity). What it does
+ * not see is a page that is written by a device to which it was pinned before
+ * the last writer closed the file: a fill does not take pages that may be
+ * pinned. Size and ctime are compared as well: they cost little, and catch a
+ * file system that set the flag wrongly.
+ *
+ * Lifetime: an entry holds no reference to the inode. clear_inode() removes it
+ * before the inode's memory can become another inode. Entries are freed after
+ * a grace period; a reader in an RCU section may see one that has just been
+ * removed, which is an answer from the moment before. A pending entry belongs
+ * to its fill, which frees it; whoever removes it only unhashes it.
+ *
+ * Locks: inode->i_lock, then the bucket's. Readers take none, so that an NMI
+ * can be one. A bucket has at most BUCKET_MAX entries, and the oldest makes
+ * room: that bounds both what a reader walks and what the table holds. It is
+ * not an rhashtable: there, a reader that misses while the table is resized
+ * starts again, for ever if it is in an NMI on top of the CPU that resizes.
+ */
+#define pr_fmt(fmt) "build_id_cache: " fmt
+
+#include <linux/buildid.h>
+#include <linux/fs.h>
+#include <linux/hash.h>
+#include <linux/init.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/sysctl.h>
+#include <linux/task_work.h>
+#include <linux/uio.h>
+#include <linux/vma_snapshot.h>
+#include <linux/workqueue.h>
+
+#include "buildid.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/build_id.h>
+
+#define BUCKET_MAX 8
+
+enum build_id_state {
+	BUILD_ID_PENDING,
+	BUILD_ID_KNOWN,
+	BUILD_ID_NONE,
+};
+
+/* Does not change any more once @state has left BUILD_ID_PENDING. */
+struct build_id_entry {
+	struct hlist_node node;		/* bucket's lock; RCU */
+	const struct inode *inode;
+	loff_t size;
+	time64_t ctime_sec;
+	u32 ctime_nsec;
+	u8 state;			/* enum build_id_state */
+	u8 len;
+	u8 id[BUILD_ID_SIZE_MAX];
+	struct rcu_head rcu;
+};
+
+struct build_id_bucket {
+	spinlock_t lock;
+	unsigned int nr;
+	struct hlist_head head;
+};
+
+DEFINE_STATIC_KEY_FALSE(build_id_cache_key);
+EXPORT_SYMBOL(build_id_cache_key);
+
+/* Made when the cache is first switched on, and never freed. */
+static struct build_id_bucket *buckets;
+static unsigned int bucket_bits;
+static struct kmem_cache *entry_cache;
+
+/* May entries be inserted? Changes under switch_lock, read under a bucket's. */
+static bool filling;
+
+static struct build_id_bucket *bucket_of(const struct inode *inode)
+{
+	return &buckets[hash_ptr(inode, bucket_bits)];
+}
+
+static void entry_free_rcu(struct rcu_head *rcu)
+{
+	kmem_cache_free(entry_cache, container_of(rcu, struct build_id_entry, rcu));
+}
+
+static struct build_id_entry *bucket_find(struct build_id_bucket *b, const struct inode *inode)
+{
+	struct build_id_entry *e;
+
+	hlist_for_each_entry_rcu(e, &b->head, node, lockdep_is_held(&b->lock))
+		if (e->inode == inode)
+			return e;
+	return NULL;
+}
+
+static void bucket_remove(struct build_id_bucket *b, struct build_id_entry *e)
+{
+	lockdep_assert_held(&b->lock);
+	hlist_del_init_rcu(&e->node);
+	b->nr--;
+	if (e->state != BUILD_ID_PENDING)
+		call_rcu(&e->rcu, entry_free_rcu);
+}
+
+static void bucket_remove_oldest(struct build_id_bucket *b)
+{
+	struct build_id_entry *e, *oldest = NULL;
+
+	hlist_for_each_entry(e, &b->head, node)
+		oldest = e;
+	if (oldest)
+		bucket_remove(b, oldest);
+}
+
+void __build_id_cache_forget(struct inode *inode)
+{
+	struct build_id_entry *e;
+	struct build_id_bucket *b;
+
+	guard(spinlock)(&inode->i_lock);
+	WRITE_ONCE(inode->i_opflags, inode->i_opflags & ~IOP_BUILD_ID);
+	b = bucket_of(inode);
+	guard(spinlock)(&b->lock);
+	e = bucket_find(b, inode);
+	if (!e)
+		return;
+	bucket_remove(b, e);
+	trace_build_id_invalidate(inode, 0);
+}
+EXPORT_SYMBOL(__build_id_cache_forget);
+
+/* --- reading -------------------------------------------------------------- */
+
+static bool entry_matches(const struct build_id_entry *e, const struct inode *inode)
+{
+	return e->size == i_size_read(inode) &&
+	       e->ctime_sec == inode_get_ctime_sec(inode) &&
+	       e->ctime_nsec == inode_get_ctime_nsec(inode);
+}
+
+/*
+ * In an RCU section. The memory of @inode has to stay; whether it is still the
+ * same inode, the caller checks afterwards.
+ */
+static int cache_read(const struct inode *inode, unsigned char *build_id, __u32 *size)
+{
+	const struct build_id_entry *e = bucket_find(bucket_of(inode), inode);
+	enum build_id_state state;
+
+	if (!e)
+		return -EAGAIN;
+	/* Pairs with the release in fill_end(): the rest is complete. */
+	state = smp_load_acquire(&e->state);
+	if (state == BUILD_ID_PENDING || inode_is_open_for_write(inode) ||
+	    !entry_matches(e, inode))
+		return -EAGAIN;
+	if (state == BUILD_ID_NONE)
+		return -ENOENT;
+	memcpy(build_id, e->id, BUILD_ID_SIZE_MAX);
+	if (size)
+		*size = e->len;
+	return 0;
+}
+
+/* Can there be an entry? Like cache_read(), where @inode may not be pinned. */
+static bool cacheable_inode(const struct inode *inode)
+{
+	return S_ISREG(inode->i_mode) && !IS_DAX(inode) &&
+	       (inode->i_sb->s_type->fs_flags & FS_WRITERS_COUNTED || IS_VERITY(inode)) &&
+	       !inode_is_open_for_write(inode);
+}
+
+int __build_id_cached(const struct file *file, unsigned char *build_id, __u32 *size)
+{
+	const struct inode *inode = file_inode(file);
+	int err;
+
+	guard(rcu)();
+	err = cache_read(inode, build_id, size);
+	if (err != -EAGAIN)
+		trace_build_id_hit(inode, err);
+	else
+		trace_build_id_miss(inode, err);
+	return err;
+}
+
+int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *build_id,
+		  __u32 *size)
+{
+	struct mm_struct *mm = current->mm;
+	int err;
+
+	/* Keeps the memory of what @snap points to; the second look, its identity. */
+	guard(rcu)();
+	err = vma_snapshot_at(mm, addr, snap);
+	if (err) {
+		snap->end = 0;
+		return err;
+	}
+	if (!snap->inode || snap->anon)
+		return -ENOENT;
+
+	err = cache_read(snap->inode, build_id, size);
+	if (err == -EAGAIN && !cacheable_inode(snap->inode))
+		err = -EOPNOTSUPP;
+	if (vma_snapshot_stale(mm, snap))
+		return -EAGAIN;
+
+	if (!err || err == -ENOENT)
+		trace_build_id_hit(snap->inode, err);
+	else
+		trace_build_id_miss(snap->inode, err);
+	return err;
+}
+
+/* --- filling -------------------------------------------------------------- */
+
+static bool cacheable_file(const struct file *file)
+{
+	const struct inode *inode = file_inode(file);
+
+	return cacheable_inode(inode) && file->f_mapping->host == inode &&
+	       !FMODE_FSNOTIFY_HSM(file->f_mode);
+}
+
+/* Publishes what @err and @build_id say, or gives up. */
+static void fill_end(struct build_id_entry *e, int err, const unsigned char *build_id, u32 size)
+{
+	const struct inode *inode = e->inode;
+	struct build_id_bucket *b = bucket_of(inode);
+	bool publish = false;
+
+	spin_lock(&b->lock);
+	if (!hlist_unhashed(&e->node)) {
+		publish = (!err || build_id_error_of_file(err)) && entry_matches(e, inode);
+		if (!publish) {
+			bucket_remove(b, e);
+		} else {
+			if (!err) {
+				memcpy(e->id, build_id, BUILD_ID_SIZE_MAX);
+				e->len = size;
+			}
+			/* Pairs with the acquire in cache_read(). */
+			smp_store_release(&e->state, err ? BUILD_ID_NONE : BUILD_ID_KNOWN);
+		}
+	}
+	spin_unlock(&b->lock);
+
+	trace_build_id_fill(inode, publish ? 0 : -EAGAIN);
+	if (!publish)
+		call_rcu(&e->rcu, entry_free_rcu);
+}
+
+/* Begins to fill the entry of @file's inode, unless there is one, or none may be. */
+static struct build_id_entry *fill_begin(const struct file *file)
+{
+	struct inode *inode = file_inode(file);
+	struct build_id_entry *e, *old;
+	struct build_id_bucket *b;
+	bool inserted = false;
+
+	if (!static_branch_unlikely(&build_id_cache_key) || !cacheable_file(file))
+		return NULL;
+	/* Not worth waiting for, and the task may be on its way to user mode. */
+	e = kmem_cache_zalloc(entry_cache, GFP_NOWAIT);
+	if (!e)
+		return NULL;
+	e->inode = inode;
+
+	b = bucket_of(inode);
+	spin_lock(&inode->i_lock);
+	spin_lock(&b->lock);
+	old = bucket_find(b, inode);
+	if (filling && !(old && (old->state == BUILD_ID_PENDING || entry_matches(old, inode)))) {
+		if (old)
+			bucket_remove(b, old);
+		else if (b->nr >= BUCKET_MAX)
+			bucket_remove_oldest(b);
+		hlist_add_head_rcu(&e->node, &b->head);
+		b->nr++;
+		WRITE_ONCE(inode->i_opflags, inode->i_opflags | IOP_BUILD_ID);
+		inserted = true;
+	}
+	spin_unlock(&b->lock);
+	spin_unlock(&inode->i_lock);
+	if (!inserted) {
+		kmem_cache_free(entry_cache, e);
+		return NULL;
+	}
+
+	/*
+	 * Pairs with atomic_inc_unless_negative() in get_write_access(): a
+	 * writer who does not see the flag is seen here. One who has closed the
+	 * file by now wrote before: dropping the last reference to the file is a
+	 * barrier, and so is this.
+	 */
+	smp_mb();
+	if (inode_is_open_for_write(inode)) {
+		fill_end(e, -EAGAIN, NULL, 0);
+		return NULL;
+	}
+	e->size = i_size_read(inode);
+	e->ctime_sec = inode_get_ctime_sec(inode);
+	e->ctime_nsec = inode_get_ctime_nsec(inode);
+	return e;
+}
+
+int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
+{
+	struct build_id_from page_cache = { .unpinned = true }, wait = { .may_fault = true };
+	struct build_id_entry *e = fill_begin(file);
+	__u32 len = 0;
+	int err, kept;
+
+	if (!e)
+		return build_id_read(file, build_id, size, &wait);
+
+	/* What is kept comes from pages that no device writes to. */
+	err = kept = build_id_read(file, build_id, &len, &page_cache);
+	if (err == -EFAULT) {
+		err = build_id_read(file, build_id, &len, &wait);
+		if (!err || build_id_error_of_file(err))
+			kept = build_id_read(file, build_id, &len, &page_cache);
+	}
+	fill_end(e, kept, build_id, len);
+	if (!err && size)
+		*size = len;
+	return err;
+}
+
+/*
+ * Reads a byte at @pos as far as that is possible without waiting for the
+ * storage, which starts readahead if it is not.
+ */
+static bool read_nowait(struct file *file, loff_t pos)
+{
+	char byte;
+	struct kvec kvec = { .iov_base = &byte, .iov_len = 1 };
+	struct iov_iter iter;
+	struct kiocb kiocb;
+
+	if (!(file->f_mode & FMODE_NOWAIT) || !file->f_op->read_iter)
+		return false;
+	init_sync_kiocb(&kiocb, file);
+	kiocb.ki_flags = IOCB_NOWAIT;	/* and not IOCB_DIRECT */
+	kiocb.ki_pos = pos;
+	iov_iter_kvec(&iter, ITER_DEST, &kvec, 1, 1);
+	return file->f_op->read_iter(&kiocb, &iter) == 1;
+}
+
+/* Fills from what the page cache has. What it lacks, the next fill may find. */
+static void fill_nowait(struct file *file)
+{
+	struct build_id_from page_cache = { .unpinned = true };
+	struct build_id_entry *e = fill_begin(file);
+	unsigned char build_id[BUILD_ID_SIZE_MAX];
+	__u32 len = 0;
+	int err;
+
+	if (!e)
+		return;
+	err = build_id_read(file, build_id, &len, &page_cache);
+	if (err == -EFAULT && read_nowait(file, page_cache.missing))
+		err = build_id_read(file, build_id, &len, &page_cache);
+	fill_end(e, err, build_id, len);
+}
+
+/*
+ * Fills for the file at @addr of current. The file is taken from the mapping,
+ * here and now: overlayfs maps another one than was passed to mmap(), and by
+ * the time a miss is worked off something else may be mapped.
+ */
+static void fill_at(unsigned long addr)
+{
+	struct mm_struct *mm = current->mm;
+	struct vm_area_struct *vma;
+	struct file *file = NULL;
+
+	if (!mm)
+		return;
+	vma = lock_vma_under_rcu(mm, addr);
+	if (vma) {
+		if (vma->vm_file && !vma_is_anonymous(vma))
+			file = get_file(vma->vm_file);
+		vma_end_read(vma);
+	} else if (mmap_read_trylock(mm)) {
+		vma = vma_lookup(mm, addr);
+		if (vma && vma->vm_file && !vma_is_anonymous(vma))
+			file = get_file(vma->vm_file);
+		mmap_read_unlock(mm);
+	}
+	if (!file)
+		return;
+	fill_nowait(file);
+	fput(file);
+}
+
+void __build_id_mapped(unsigned long addr)
+{
+	unsigned char build_id[BUILD_ID_SIZE_MAX];
+	struct vma_snapshot snap;
+
+	if (build_id_at(addr, &snap, build_id, NULL) == -EAGAIN)
+		fill_at(addr);
+}
+
+/* --- misses --------------------------------------------------------------- */
+
+/*
+ * A miss holds an address and nothing else: no file, which an NMI could not
+ * put and which would keep its file system from being unmounted.
+ */
+struct build_id_miss {
+	struct callback_head work;
+	struct task_struct *task;	/* whose, NULL: free; only compared */
+	unsigned long addr;
+};
+
+#define MISSES 8
+
+struct build_id_misses {
+	struct build_id_miss miss[MISSES];
+};
+
+/* Where a miss occurs; it is worked off wherever the task runs then. */
+static struct build_id_misses __percpu *misses;
+
+static void miss_work(struct callback_head *work)
+{
+	struct build_id_miss *m = container_of(work, struct build_id_miss, work);
+	unsigned long addr = m->addr;
+
+	/* From here on another miss may take it. */
+	smp_store_release(&m->task, NULL);
+	fill_at(addr);
+}
+
+/**
+ * build_id_request() - have the build ID at an address next time
+ * @addr: user address of current
+ *
+ * When current returns to user mode, the file that is mapped at @addr then has
+ * its headers read, if they are in the page cache; if not, reading them ahead
+ * is started, and a later request will find them. Waits for no storage. For
+ * what never returns to user mode, kernel threads and io_uring's workers, it
+ * does nothing.
+ *
+ * Context: any, NMI included. build_id_at() has just returned -EAGAIN.
+ */
+void build_id_request(unsigned long addr)
+{
+	struct build_id_misses *mine;
+	struct build_id_miss *m;
+
+	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING))
+		return;
+	/* Any CPU's would do: an entry is claimed, not owned by the CPU. */
+	mine = raw_cpu_ptr(misses);
+	for (m = mine->miss; m < mine->miss + MISSES; m++)
+		if (READ_ONCE(m->task) == current && READ_ONCE(m->addr) == addr)
+			return;
+	for (m = mine->miss; m < mine->miss + MISSES; m++) {
+		if (READ_ONCE(m->task) || cmpxchg(&m->task, NULL, current))
+			continue;
+		WRITE_ONCE(m->addr, addr);
+		init_task_work(&m->work, miss_work);
+		if (task_work_add(current, &m->work, in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME))
+			smp_store_release(&m->task, NULL);
+		return;
+	}
+	/* As many are waiting: this one comes back with the next sample. */
+}
+
+/* --- switching on and off ------------------------------------------------- */
+
+static DEFINE_MUTEX(switch_lock);
+static atomic_t users;
+
+/* About one bucket for each MiB of memory: at most 0.1 % of it in entries. */
+static int make_table(void)
+{
+	unsigned long nr = clamp(totalram_pages() >> (20 - PAGE_SHIFT), 64UL, 16384UL);
+	struct build_id_bucket *table;
+	unsigned long i;
+
+	if (buckets)
+		return 0;
+	if (!entry_cache)
+		entry_cache = KMEM_CACHE(build_id_entry, SLAB_ACCOUNT);
+	if (!entry_cache)
+		return -ENOMEM;
+	if (!misses)
+		misses = alloc_percpu(struct build_id_misses);
+	if (!misses)
+		return -ENOMEM;
+	nr = roundup_pow_of_two(nr);
+	table = kvcalloc(nr, sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		spin_lock_init(&table[i].lock);
+	bucket_bits = ilog2(nr);
+	/* Readers get here through the static key, which is switched on later. */
+	buckets = table;
+	return 0;
+}
+
+static u8 sysctl_build_id_cache = 1;
+
+static void switch_on(void)
+{
+	lockdep_assert_held(&switch_lock);
+	if (filling || !sysctl_build_id_cache)
+		return;
+	if (make_table()) {
+		pr_warn_once("no memory for the table, build IDs are not kept\n");
+		return;
+	}
+	/*
+	 * Writers first. Changing the key interrupts every CPU: a writer who
+	 * went past it without looking at the flag has raised i_writecount.
+	 */
+	static_branch_enable(&build_id_cache_key);
+	filling = true;
+}
+
+static void switch_off(void)
+{
+	struct build_id_bucket *b;
+
+	lockdep_assert_held(&switch_lock);
+	if (!filling)
+		return;
+	/* Writers last: no entry may be left that they would not remove. */
+	filling = false;
+	for (b = buckets; b < buckets + (1UL << bucket_bits); b++) {
+		guard(spinlock)(&b->lock);
+		while (b->nr)
+			bucket_remove_oldest(b);
+		/* IOP_BUILD_ID stays: it only says "may". */
+	}
+	static_branch_disable(&build_id_cache_key);
+}
+
+static void switch_off_idle(struct work_struct *work)
+{
+	guard(mutex)(&switch_lock);
+	if (!atomic_read(&users))
+		switch_off();
+}
+
+static DECLARE_DELAYED_WORK(idle_work, switch_off_idle);
+
+/**
+ * build_id_cache_get() - keep build IDs from now on
+ *
+ * Called for what is going to ask for build IDs where it can't read files, when
+ * it is created. The first user switches the cache on; entries are made when
+ * files are mapped or asked for. Failing is not reported: then build IDs are
+ * read each time, as they are without the cache.
+ *
+ * Context: process; may sleep, takes cpus_read_lock().
+ */
+void build_id_cache_get(void)
+{
+	if (atomic_inc_not_zero(&users))
+		return;
+	guard(mutex)(&switch_lock);
+	switch_on();
+	atomic_inc(&users);
+}
+
+/**
+ * build_id_cache_put() - undo one build_id_cache_get()
+ *
+ * The cache is emptied and switched off when it has had no user for a second,
+ * so that tools which are started one after the other share it.
+ *
+ * Context: any but NMI.
+ */
+void build_id_cache_put(void)
+{
+	if (atomic_dec_and_test(&users))
+		mod_delayed_work(system_dfl_wq, &idle_work, HZ);
+}
+
+static int build_id_cache_sysctl(const struct ctl_table *table, int write, void *buffer,
+				 size_t *lenp, loff_t *ppos)
+{
+	int err;
+
+	guard(mutex)(&switch_lock);
+	err = proc_dou8vec_minmax(table, write, buffer, lenp, ppos);
+	if (err || !write)
+		return err;
+	if (!sysctl_build_id_cache)
+		switch_off();
+	else if (atomic_read(&users))
+		switch_on();
+	return 0;
+}
+
+static const struct ctl_table build_id_cache_table[] = {
+	{
+		.procname	= "build_id_cache",
+		.data		= &sysctl_build_id_cache,
+		.maxlen		= sizeof(sysctl_build_id_cache),
+		.mode		= 0644,
+		.proc_handler	= build_id_cache_sysctl,
+		.extra1		= SYSCTL_ZERO,
+		.extra2		= SYSCTL_ONE,
+	},
+};
+
+static int __init build_id_cache_init(void)
+{
+	register_sysctl_init("kernel", build_id_cache_table);
+	return 0;
+}
+late_initcall(build_id_cache_init);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "bpf_experimental.h"
+#include "buildid.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Set by user space: whom to look at, and of which file. */
+pid_t target;
+u64 inode_nr;
+int sample_nr;		/* the system call at which stacks are taken */
+
+/* Stacks, in the order in which they were taken. */
+struct bpf_stack_build_id samples[MAX_SAMPLES][STACK_FRAMES];
+int nr_samples;
+
+int removed;
+struct cache_events events;
+
+/* bpf_file_build_id() of the file that target executed. */
+int exec_runs, exec_result;
+unsigned char exec_id[24];
+
+static bool on_target(void)
+{
+	return (pid_t)bpf_get_current_pid_tgid() == target;
+}
+
+static void take_stack(void *ctx)
+{
+	int n = nr_samples;
+
+	if (n < 0 || n >= MAX_SAMPLES)
+		return;
+	bpf_get_stack(ctx, samples[n], sizeof(samples[n]),
+		      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	barrier();
+	nr_samples = n + 1;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
+{
+	if (on_target() && id == sample_nr)
+		take_stack(ctx);
+	return 0;
+}
+
+SEC("?uprobe.s//proc/self/exe:sample_sleepable")
+int on_sleepable(void *ctx)
+{
+	if (on_target())
+		take_stack(ctx);
+	return 0;
+}
+
+SEC("?tp_btf/nmi_handler")
+int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
+{
+	/* An NMI is offered to each handler; the one that took it says so. */
+	if (handled && on_target() && bpf_in_nmi())
+		take_stack(ctx);
+	return 0;
+}
+
+/* Reclaim calls it with the folio's reference count frozen. */
+SEC("?fentry/__filemap_remove_folio")
+int BPF_PROG(on_remove, struct folio *folio)
+{
+	if (on_target() && folio->mapping->host->i_ino == inode_nr) {
+		take_stack(ctx);
+		removed++;
+	}
+	return 0;
+}
+
+SEC("?tp_btf/build_id_parse")
+int BPF_PROG(on_build_id_parse, struct inode *inode, int err)
+{
+	if (inode->i_ino == inode_nr)
+		__sync_fetch_and_add(&events.parses, 1);
+	return 0;
+}
+
+SEC("?tp_btf/build_id_hit")
+int BPF_PROG(on_build_id_hit, struct inode *inode, int err)
+{
+	if (inode->i_ino == inode_nr)
+		__sync_fetch_and_add(&events.hits, 1);
+	return 0;
+}
+
+SEC("?tp_btf/build_id_fill")
+int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
+{
+	if (inode->i_ino == inode_nr && !err)
+		__sync_fetch_and_add(&events.fills, 1);
+	return 0;
+}
+
+SEC("?tp_btf/build_id_invalidate")
+int BPF_PROG(on_build_id_invalidate, struct inode *inode, int err)
+{
+	if (inode->i_ino == inode_nr)
+		__sync_fetch_and_add(&events.invalidations, 1);
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+{
+	if (p->tgid != target)
+		return 0;
+	exec_result = bpf_file_build_id(bprm->file, exec_id, sizeof(exec_id));
+	exec_runs++;
+	return 0;
+}

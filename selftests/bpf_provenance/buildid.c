@@ -1,0 +1,1011 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Build IDs of files: faults of reading them, and the cache.
+ *
+ *  faults.*	one for each fault, in the context that its comment names
+ *  nmi.*	stacks with build IDs, taken in real NMIs (SysRq l from another CPU)
+ *		on top of a thread that spins in code of a file whose ELF header
+ *		is not in the page cache
+ *  cache.*	what is read, kept and dropped, counted by the tracepoints, in
+ *		task context
+ *  overwrite.*	a file is overwritten in every way there is while a thread asks
+ *		for its build ID: an answer that was not right at any moment
+ *		between question and answer fails the test
+ *  kfunc.*	bpf_file_build_id() against libelf
+ *
+ * On a kernel with its fault, faults.frozen_folio loses the machine: run it in
+ * a virtual machine.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <linux/bpf.h>
+#include <linux/compiler.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../kselftest_harness.h"
+#include "buildid.h"
+#include "buildid.skel.h"
+#include "common.h"
+
+#define PAGE 4096UL
+#define ID_SIZE 20
+
+/* --- files ------------------------------------------------------------------ */
+
+struct elf_file {
+	Elf64_Ehdr ehdr;
+	Elf64_Phdr phdr[2];
+};
+
+struct elf_note {
+	Elf64_Nhdr nhdr;
+	char name[4];
+	unsigned char id[ID_SIZE];
+};
+
+/* Writes note @n of an ELF file, with a build ID: its header, and the note itself. */
+static int write_note(int fd, int n, const unsigned char *id, off_t note_at)
+{
+	const Elf64_Phdr phdr = {
+		.p_type = PT_NOTE,
+		.p_offset = note_at,
+		.p_filesz = sizeof(struct elf_note),
+		.p_memsz = sizeof(struct elf_note),
+		.p_align = 4,
+	};
+	struct elf_note note = {
+		.nhdr = { .n_namesz = 4, .n_descsz = ID_SIZE, .n_type = NT_GNU_BUILD_ID },
+		.name = "GNU",
+	};
+
+	memcpy(note.id, id, ID_SIZE);
+	errno = 0;
+	if (pwrite(fd, &phdr, sizeof(phdr), offsetof(struct elf_file, phdr[n])) != sizeof(phdr) ||
+	    pwrite(fd, &note, sizeof(note), note_at) != sizeof(note))
+		return -errno ?: -EIO;
+	return 0;
+}
+
+/* Writes an ELF file whose first note has a build ID and stands at @note_at. */
+static int write_elf(int fd, const unsigned char *id, off_t note_at)
+{
+	const struct elf_file elf = {
+		.ehdr = {
+			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+			.e_type = ET_DYN,
+			.e_machine = EM_X86_64,
+			.e_version = EV_CURRENT,
+			.e_phoff = offsetof(struct elf_file, phdr),
+			.e_ehsize = sizeof(Elf64_Ehdr),
+			.e_phentsize = sizeof(Elf64_Phdr),
+			.e_phnum = ARRAY_LEN(elf.phdr),
+		},
+	};
+
+	errno = 0;
+	if (pwrite(fd, &elf, sizeof(elf), 0) != sizeof(elf))
+		return -errno ?: -EIO;
+	return write_note(fd, 0, id, note_at);
+}
+
+/* The build ID of a file as libelf has it: its length, 0 if none, or -1. */
+static int libelf_build_id(const char *path, unsigned char *id)
+{
+	size_t n, i, off, name_off, desc_off;
+	int fd, len = 0;
+	GElf_Nhdr nhdr;
+	GElf_Phdr phdr;
+	Elf_Data *data;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!elf || elf_getphdrnum(elf, &n)) {
+		len = -1;
+		n = 0;
+	}
+	for (i = 0; i < n && !len; i++) {
+		if (!gelf_getphdr(elf, i, &phdr) || phdr.p_type != PT_NOTE)
+			continue;
+		data = elf_getdata_rawchunk(elf, phdr.p_offset, phdr.p_filesz, ELF_T_NHDR);
+		for (off = 0; data && !len; ) {
+			off = gelf_getnote(data, off, &nhdr, &name_off, &desc_off);
+			if (!off)
+				break;
+			if (nhdr.n_type != NT_GNU_BUILD_ID || nhdr.n_namesz != 4 ||
+			    nhdr.n_descsz > ID_SIZE || memcmp(data->d_buf + name_off, "GNU", 4))
+				continue;
+			len = nhdr.n_descsz;
+			memcpy(id, data->d_buf + desc_off, len);
+		}
+	}
+	elf_end(elf);
+	close(fd);
+	return len;
+}
+
+static bool resident(void *page)
+{
+	unsigned char vec = 0;
+
+	return !mincore(page, PAGE, &vec) && vec & 1;
+}
+
+/* Has a mapped page leave the page cache. Leaves the caller on CPU 0. */
+static int page_out(void *page)
+{
+	int i;
+
+	/*
+	 * A page that was just read or written waits in a batch of its CPU
+	 * before it can be taken, and a try that fails has unmapped it.
+	 */
+	for (i = 0; i < 1000 && resident(page); i++) {
+		pin_to_cpu(i % 2);
+		READ_ONCE(*(char *)page);
+		if (madvise(page, PAGE, MADV_PAGEOUT))
+			return -errno;
+		sched_yield();
+	}
+	pin_to_cpu(0);
+	return resident(page) ? -EBUSY : 0;
+}
+
+/* The build ID of the mapping at @addr by PROCMAP_QUERY: its length, or 0. */
+static int procmap_build_id(const void *addr, unsigned char *id)
+{
+	struct procmap_query query = {
+		.size = sizeof(query),
+		.query_addr = (uintptr_t)addr,
+		.build_id_size = ID_SIZE,
+		.build_id_addr = (uintptr_t)id,
+	};
+	int fd, err;
+
+	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	err = ioctl(fd, PROCMAP_QUERY, &query);
+	close(fd);
+	return err ? -errno : (int)query.build_id_size;
+}
+
+static int write_value(const char *path, const char *value)
+{
+	int fd, err = 0;
+
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+#define SYSCTL "/proc/sys/kernel/build_id_cache"
+
+static bool has_cache(void)
+{
+	return !access(SYSCTL, F_OK);
+}
+
+/* Where there is no cache, there is nothing to switch. */
+static int switch_cache(bool on)
+{
+	return has_cache() ? write_value(SYSCTL, on ? "1" : "0") : 0;
+}
+
+/* --- stacks ------------------------------------------------------------------ */
+
+/* A system call whose caller, as frame pointers tell, returns to @caller. */
+static long syscall_called_from(const void *caller, long nr, long a, long b, long c)
+{
+#ifdef __x86_64__
+	uint64_t chain[2] = { 0, (uintptr_t)caller };
+	uint64_t *frame = chain;
+	long ret;
+
+	asm volatile("xchg %%rbp, %[frame]\n\tsyscall\n\txchg %%rbp, %[frame]"
+		     : "=a"(ret), [frame] "+b"(frame)
+		     : "0"(nr), "D"(a), "S"(b), "d"(c)
+		     : "rcx", "r11", "memory");
+	return ret;
+#else
+	errno = ENOSYS;
+	return -ENOSYS;
+#endif
+}
+
+/* Where on_sleepable() is attached. Does not touch the frame pointer. */
+noinline void sample_sleepable(void)
+{
+	asm volatile("");
+}
+
+/* The same for sample_sleepable(), which is called on the stack below the red zone. */
+static void sample_sleepable_called_from(const void *caller)
+{
+#ifdef __x86_64__
+	uint64_t chain[2] = { 0, (uintptr_t)caller };
+	uint64_t *frame = chain;
+
+	asm volatile("mov %%rsp, %%r12\n\tlea -128(%%rsp), %%rsp\n\tand $-16, %%rsp\n\t"
+		     "xchg %%rbp, %[frame]\n\tcall *%[fn]\n\txchg %%rbp, %[frame]\n\t"
+		     "mov %%r12, %%rsp"
+		     : [frame] "+b"(frame)
+		     : [fn] "r"(&sample_sleepable)
+		     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+		       "memory", "cc");
+#endif
+}
+
+FIXTURE(faults)
+{
+	struct buildid *skel;
+	char dir[200], path[256];
+	unsigned char id[ID_SIZE];
+	char *map;
+	size_t map_size;
+	int fd;
+};
+
+static void new_fixture(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
+{
+	self->fd = -1;
+	self->map = MAP_FAILED;
+	memset(self->id, 0xab, ID_SIZE);
+	self->skel = buildid__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
+	snprintf(self->path, sizeof(self->path), "%s/file", self->dir);
+}
+
+static void free_fixture(FIXTURE_DATA(faults) *self)
+{
+	buildid__destroy(self->skel);
+	if (self->map != MAP_FAILED)
+		munmap(self->map, self->map_size);
+	close(self->fd);
+	unlink(self->path);
+	rmdir(self->dir);
+}
+
+/* Makes the file, with everything of it on the disk. */
+static void new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, off_t note_at)
+{
+	struct stat st;
+
+	self->fd = open(self->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, write_elf(self->fd, self->id, note_at));
+	ASSERT_EQ(0, ftruncate(self->fd, note_at + PAGE));
+	ASSERT_EQ(0, fsync(self->fd));
+	ASSERT_EQ(0, fstat(self->fd, &st));
+	self->skel->bss->inode_nr = st.st_ino;
+}
+
+/* Opened for reading, so that nobody is a writer. */
+static void map_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, size_t size)
+{
+	close(self->fd);
+	self->fd = open(self->path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	self->map_size = size;
+	self->map = mmap(NULL, size, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->fd, 0);
+	ASSERT_NE(MAP_FAILED, self->map);
+}
+
+static void load(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+		 struct bpf_program *a, struct bpf_program *b)
+{
+	bpf_program__set_autoload(a, true);
+	if (b)
+		bpf_program__set_autoload(b, true);
+	ASSERT_EQ(0, buildid__load(self->skel));
+	ASSERT_EQ(0, buildid__attach(self->skel));
+}
+
+static bool is_valid(const struct bpf_stack_build_id *frame)
+{
+	return frame->status == BPF_STACK_BUILD_ID_VALID;
+}
+
+/* What is kept would hide how a file is read. */
+FIXTURE_SETUP(faults)
+{
+	ASSERT_EQ(0, switch_cache(false));
+	new_fixture(_metadata, self);
+}
+
+FIXTURE_TEARDOWN(faults)
+{
+	free_fixture(self);
+	switch_cache(true);
+}
+
+/* Not sleepable, interrupts on: an address in the hole below a mapping. */
+TEST_F(faults, gap_below_mapping)
+{
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	char *hole;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
+	new_file(_metadata, self, 256);
+	map_file(_metadata, self, PAGE);
+	/* Moved above a hole that nothing else is mapped into meanwhile. */
+	hole = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, hole);
+	ASSERT_EQ(hole + PAGE, mremap(self->map, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+				      hole + PAGE));
+	self->map = hole + PAGE;
+	ASSERT_EQ(0, munmap(hole, PAGE));
+
+	syscall_called_from(hole + PAGE - 16, SYS_getppid, 0, 0, 0);
+	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
+
+	ASSERT_EQ(2, self->skel->bss->nr_samples);
+	EXPECT_FALSE(is_valid(caller))
+		TH_LOG("an address below the mapping has its build ID, at offset %llx",
+		       (unsigned long long)caller->offset);
+	/* The file can be told. */
+	EXPECT_TRUE(is_valid(caller + STACK_FRAMES));
+	EXPECT_EQ(16, caller[STACK_FRAMES].offset);
+	EXPECT_EQ(0, memcmp(caller[STACK_FRAMES].build_id, self->id, ID_SIZE));
+}
+
+/* Task context, may sleep: a block device that begins as an ELF file does. */
+TEST_F(faults, block_device)
+{
+	struct loop_config config = {};
+	unsigned char id[ID_SIZE];
+	int control, loop, nr, len;
+	char dev[32], *map;
+
+	new_file(_metadata, self, 256);
+	control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	if (control < 0)
+		SKIP(return, "needs loop devices");
+	nr = ioctl(control, LOOP_CTL_GET_FREE);
+	close(control);
+	ASSERT_LE(0, nr);
+	snprintf(dev, sizeof(dev), "/dev/loop%d", nr);
+	loop = open(dev, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, loop);
+	config.fd = self->fd;
+	ASSERT_EQ(0, ioctl(loop, LOOP_CONFIGURE, &config));
+	map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, loop, 0);
+	ASSERT_NE(MAP_FAILED, map);
+
+	len = procmap_build_id(map, id);
+
+	EXPECT_EQ(0, memcmp(map, ELFMAG, SELFMAG));
+	EXPECT_EQ(0, len)
+		TH_LOG("a block device was read, and has a build ID of %d bytes", len);
+	munmap(map, PAGE);
+	ioctl(loop, LOOP_CLR_FD);
+	close(loop);
+}
+
+/*
+ * Not sleepable, interrupts on: the first note is not in the page cache, the
+ * second one is. The build ID is that of the first.
+ */
+TEST_F(faults, note_not_resident)
+{
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	unsigned char second[ID_SIZE];
+	off_t note_at = 1024 * 1024;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
+	ASSERT_EQ(0, pin_to_cpu(0));
+	memset(second, 0xcd, ID_SIZE);
+	new_file(_metadata, self, note_at);
+	ASSERT_EQ(0, write_note(self->fd, 1, second, 256));
+	ASSERT_EQ(0, fsync(self->fd));
+	map_file(_metadata, self, note_at + PAGE);
+	ASSERT_EQ(0, madvise(self->map, self->map_size, MADV_RANDOM));
+	ASSERT_EQ(0, page_out(self->map + note_at));
+	ASSERT_EQ(ELFMAG[1], READ_ONCE(self->map[1]));
+
+	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
+
+	ASSERT_EQ(1, self->skel->bss->nr_samples);
+	EXPECT_FALSE(resident(self->map + note_at));
+	EXPECT_FALSE(is_valid(caller))
+		TH_LOG("the build ID is that of note %d",
+		       1 + !memcmp(caller->build_id, second, ID_SIZE));
+}
+
+/*
+ * Ends a kernel on which reclaim does not come back within ten seconds, after it
+ * has shown where the CPU is.
+ */
+static void *watch_reclaim(void *arg)
+{
+	bool *back = arg;
+	int i;
+
+	for (i = 0; i < 1000 && !__atomic_load_n(back, __ATOMIC_ACQUIRE); i++)
+		usleep(10 * 1000);
+	if (i < 1000)
+		return NULL;
+	nmi_to_other_cpus();
+	write_value("/proc/sysrq-trigger", "c");
+	return NULL;
+}
+
+/*
+ * fentry in reclaim, interrupts off: the folio whose reference count is frozen
+ * is the one that the task's own build ID is to be read from.
+ */
+TEST_F(faults, frozen_folio)
+{
+	pthread_t watch;
+	bool back = false;
+	int i;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	if (pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_reclaim, &back));
+	if (pin_to_cpu(1))
+		SKIP(return, "needs CPUs 0 and 1");
+	load(_metadata, self, self->skel->progs.on_remove, NULL);
+	new_file(_metadata, self, 256);
+	map_file(_metadata, self, PAGE);
+
+	for (i = 0; i < 1000 && !READ_ONCE(self->skel->bss->removed); i++) {
+		READ_ONCE(*self->map);
+		syscall_called_from(self->map + 16, SYS_madvise, (long)self->map, PAGE,
+				    MADV_PAGEOUT);
+	}
+	__atomic_store_n(&back, true, __ATOMIC_RELEASE);
+	pthread_join(watch, NULL);
+
+	EXPECT_EQ(1, self->skel->bss->removed);
+	EXPECT_EQ(1, self->skel->bss->nr_samples);
+}
+
+/* --- in the NMI --------------------------------------------------------------- */
+
+FIXTURE(nmi)
+{
+	struct buildid *skel;
+	char dir[200], path[256];
+	unsigned char id[ID_SIZE];
+	void *lib, *header;
+	struct spinner spinner;
+};
+
+FIXTURE_SETUP(nmi)
+{
+	self->spinner.tid = -1;
+	/* A page that was just written waits with this CPU, see page_out(). */
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
+	snprintf(self->path, sizeof(self->path), "%s/libframe.so", self->dir);
+	ASSERT_EQ(0, copy_file("libframe.so", self->path));
+	ASSERT_EQ(ID_SIZE, libelf_build_id(self->path, self->id));
+	self->skel = buildid__open();
+	ASSERT_NE(NULL, self->skel);
+	bpf_program__set_autoload(self->skel->progs.on_nmi, true);
+}
+
+FIXTURE_TEARDOWN(nmi)
+{
+	if (self->spinner.tid > 0)
+		spinner_stop(&self->spinner);
+	buildid__destroy(self->skel);
+	if (self->lib)
+		dlclose(self->lib);
+	unlink(self->path);
+	rmdir(self->dir);
+}
+
+/* Maps the library, and has a thread spin in it whose header is paged out. */
+static void spin_in_library(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
+{
+	void (*spin)(struct spinner *s);
+	Dl_info info;
+
+	self->lib = dlopen(self->path, RTLD_NOW);
+	ASSERT_NE(NULL, self->lib);
+	spin = dlsym(self->lib, "spin_in_library");
+	ASSERT_NE(NULL, spin);
+	ASSERT_NE(0, dladdr(spin, &info));
+	self->header = info.dli_fbase;
+	if (spinner_start_in(&self->spinner, 1, spin))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, page_out(self->header));
+}
+
+static void attach_nmi(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
+{
+	self->skel->bss->target = self->spinner.tid;
+	ASSERT_EQ(0, buildid__attach(self->skel));
+}
+
+/* Sends NMIs until @n more of them came on top of the thread. */
+static void sample(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self, int n)
+{
+	int i, goal = self->skel->bss->nr_samples + n;
+
+	ASSERT_GE(MAX_SAMPLES, goal);
+	for (i = 0; i < 20 * n && READ_ONCE(self->skel->bss->nr_samples) < goal; i++) {
+		spinner_wait(&self->spinner);
+		ASSERT_EQ(0, nmi_to_other_cpus());
+	}
+	ASSERT_LE(goal, READ_ONCE(self->skel->bss->nr_samples));
+}
+
+static int count_valid(FIXTURE_DATA(nmi) *self, int from)
+{
+	struct bpf_stack_build_id *top;
+	int i, valid = 0;
+
+	for (i = from; i < self->skel->bss->nr_samples; i++) {
+		top = &self->skel->bss->samples[i][0];
+		valid += is_valid(top) && !memcmp(top->build_id, self->id, ID_SIZE);
+	}
+	return valid;
+}
+
+/* The header was there when the file was mapped, and is not when it is asked for. */
+TEST_F(nmi, cold)
+{
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	ASSERT_EQ(0, buildid__load(self->skel));
+	spin_in_library(_metadata, self);
+	attach_nmi(_metadata, self);
+	sample(_metadata, self, 20);
+
+	EXPECT_EQ(self->skel->bss->nr_samples, count_valid(self, 0))
+		TH_LOG("%d of %d stacks have the build ID", count_valid(self, 0),
+		       self->skel->bss->nr_samples);
+	EXPECT_FALSE(resident(self->header));
+}
+
+/* Nobody asked for build IDs when the file was mapped: the first sample asks. */
+TEST_F(nmi, after_user_mode)
+{
+	int i, first;
+
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	ASSERT_EQ(0, switch_cache(false));
+	spin_in_library(_metadata, self);
+	ASSERT_EQ(0, switch_cache(true));
+	ASSERT_EQ(0, buildid__load(self->skel));
+	attach_nmi(_metadata, self);
+	sample(_metadata, self, 1);
+	EXPECT_EQ(0, count_valid(self, 0));
+
+	/* Back in user mode, the thread has had the header read ahead. */
+	for (i = 0; i < 1000 && !resident(self->header); i++)
+		spinner_wait(&self->spinner);
+	first = self->skel->bss->nr_samples;
+	sample(_metadata, self, 20);
+
+	EXPECT_EQ(self->skel->bss->nr_samples - first, count_valid(self, first))
+		TH_LOG("%d of %d stacks have the build ID, the header is %sresident",
+		       count_valid(self, first), self->skel->bss->nr_samples - first,
+		       resident(self->header) ? "" : "not ");
+	/* And now it does not matter any more. */
+	ASSERT_EQ(0, page_out(self->header));
+	first = self->skel->bss->nr_samples;
+	sample(_metadata, self, 20);
+	EXPECT_EQ(self->skel->bss->nr_samples - first, count_valid(self, first));
+}
+
+/* --- what is kept --------------------------------------------------------------- */
+
+/* Counts what happens to the fixture's file. Loading switches the cache on. */
+static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
+{
+	bpf_program__set_autoload(self->skel->progs.on_build_id_parse, true);
+	bpf_program__set_autoload(self->skel->progs.on_build_id_hit, true);
+	bpf_program__set_autoload(self->skel->progs.on_build_id_fill, true);
+	bpf_program__set_autoload(self->skel->progs.on_build_id_invalidate, true);
+	bpf_program__set_autoload(self->skel->progs.on_sleepable, true);
+	bpf_program__set_autoload(self->skel->progs.on_sys_enter, true);
+	ASSERT_EQ(0, buildid__load(self->skel));
+	ASSERT_EQ(0, buildid__attach(self->skel));
+}
+
+FIXTURE(cache)
+{
+	FIXTURE_DATA(faults) f;
+};
+
+FIXTURE_SETUP(cache)
+{
+	if (!has_cache())
+		SKIP(return, "this kernel keeps no build IDs");
+	new_fixture(_metadata, &self->f);
+	count_events(_metadata, &self->f);
+}
+
+FIXTURE_TEARDOWN(cache)
+{
+	if (self->f.skel)
+		free_fixture(&self->f);
+}
+
+/* Task context, sleeping and not: a known file's headers are not read. */
+TEST_F(cache, known_file)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	int i;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(1, events->fills);
+	ASSERT_EQ(1, events->parses);
+
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		ASSERT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		syscall_called_from(self->f.map + 16, SYS_getppid, 0, 0, 0);
+		ASSERT_TRUE(is_valid(&self->f.skel->bss->samples[2 * i][1]));
+		sample_sleepable_called_from(self->f.map + 16);
+		ASSERT_TRUE(is_valid(&self->f.skel->bss->samples[2 * i + 1][1]));
+	}
+	EXPECT_EQ(1, events->parses);
+	EXPECT_EQ(30, events->hits);
+}
+
+/* Task context: a file that is open for write is read each time, as it was before. */
+TEST_F(cache, open_for_write)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	int fd;
+
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(1, events->fills);
+
+	fd = open(self->f.path, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(1, events->invalidations);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(1, events->fills);
+	EXPECT_EQ(0, events->hits);
+	EXPECT_EQ(3, events->parses);
+	close(fd);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(2, events->fills);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(1, events->hits);
+}
+
+/* Task context: that a file has no build ID is kept, that it could not be read is not. */
+TEST_F(cache, no_build_id)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+
+	new_file(_metadata, &self->f, 256);
+	ASSERT_EQ(1, pwrite(self->f.fd, "X", 1, 3));
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(1, events->fills);
+	EXPECT_EQ(0, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(1, events->parses);
+	EXPECT_EQ(1, events->hits);
+}
+
+/* Task context: the sysctl drops what is kept, and keeps nothing while it is 0. */
+TEST_F(cache, sysctl)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(1, events->fills);
+	ASSERT_EQ(0, switch_cache(false));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(0, events->hits);
+	EXPECT_EQ(1, events->fills);
+	ASSERT_EQ(0, switch_cache(true));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(2, events->fills);
+	EXPECT_NE(0, write_value(SYSCTL, "2"));
+}
+
+/* Task context: files whose writers are not counted are read as before. */
+TEST_F(cache, excluded)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	struct stat st;
+	char *map;
+	int fd;
+
+	fd = memfd_create("excluded", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, write_elf(fd, self->f.id, 256));
+	ASSERT_EQ(0, fstat(fd, &st));
+	self->f.skel->bss->inode_nr = st.st_ino;
+	map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, map);
+
+	EXPECT_EQ(ID_SIZE, procmap_build_id(map, id));
+	syscall_called_from(map + 16, SYS_getppid, 0, 0, 0);
+	EXPECT_TRUE(is_valid(&self->f.skel->bss->samples[0][1]));
+	EXPECT_EQ(0, events->fills);
+	EXPECT_EQ(0, events->hits);
+	munmap(map, PAGE);
+	close(fd);
+}
+
+/* --- overwriting --------------------------------------------------------------- */
+
+#define QUESTIONS 2000
+#define WRITES 100
+
+enum how { PWRITE, TRUNCATE, SHARED, SHARED_CLOSED, RENAME };
+
+FIXTURE(overwrite)
+{
+	FIXTURE_DATA(faults) f;
+	pthread_t thread;
+	enum how how;
+	unsigned int begun, done;	/* build IDs, written by the thread */
+	unsigned int asked;
+	bool failed, stop;
+};
+
+FIXTURE_VARIANT(overwrite)
+{
+	enum how how;
+};
+
+FIXTURE_VARIANT_ADD(overwrite, pwrite) { .how = PWRITE };
+FIXTURE_VARIANT_ADD(overwrite, truncate) { .how = TRUNCATE };
+FIXTURE_VARIANT_ADD(overwrite, shared_mapping) { .how = SHARED };
+FIXTURE_VARIANT_ADD(overwrite, shared_mapping_closed) { .how = SHARED_CLOSED };
+FIXTURE_VARIANT_ADD(overwrite, rename) { .how = RENAME };
+
+FIXTURE_SETUP(overwrite)
+{
+	if (!has_cache())
+		SKIP(return, "this kernel keeps no build IDs");
+	new_fixture(_metadata, &self->f);
+	count_events(_metadata, &self->f);
+}
+
+FIXTURE_TEARDOWN(overwrite)
+{
+	if (self->f.skel)
+		free_fixture(&self->f);
+}
+
+static void make_id(unsigned char *id, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < ID_SIZE; i += sizeof(n))
+		memcpy(id + i, &n, sizeof(n));
+}
+
+/* Writes build ID @n, in the way that the variant names. */
+static bool overwrite_once(FIXTURE_DATA(overwrite) *self, unsigned int n)
+{
+	unsigned char id[ID_SIZE], seen;
+	struct elf_note *note;
+	char tmp[300];
+	void *map;
+	int fd;
+
+	make_id(id, n);
+	if (self->how == RENAME) {
+		snprintf(tmp, sizeof(tmp), "%s.new", self->f.path);
+		fd = open(tmp, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+		if (fd < 0 || write_elf(fd, id, 256) || close(fd))
+			return false;
+		return !rename(tmp, self->f.path);
+	}
+	fd = open(self->f.path, O_RDWR | O_CLOEXEC | (self->how == TRUNCATE ? O_TRUNC : 0));
+	if (fd < 0)
+		return false;
+	if (self->how == PWRITE || self->how == TRUNCATE)
+		return !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) && !close(fd);
+
+	map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return false;
+	if (self->how == SHARED_CLOSED)
+		close(fd);
+	note = map + 256;
+	/* Read first: then the store finds the page there, and may leave no trace. */
+	seen = READ_ONCE(note->id[0]);
+	(void)seen;
+	memcpy(note->id, id, ID_SIZE);
+	munmap(map, PAGE);
+	return self->how == SHARED_CLOSED || !close(fd);
+}
+
+static void *overwriter(void *arg)
+{
+	FIXTURE_DATA(overwrite) *self = arg;
+	unsigned int n, asked;
+
+	for (n = 2; !READ_ONCE(self->stop) && !self->failed; n++) {
+		__atomic_store_n(&self->begun, n, __ATOMIC_SEQ_CST);
+		if (!overwrite_once(self, n))
+			self->failed = true;
+		__atomic_store_n(&self->done, n, __ATOMIC_SEQ_CST);
+		/* At once, or after a fill, or after a hit. */
+		asked = READ_ONCE(self->asked) + n % 4;
+		while ((int)(READ_ONCE(self->asked) - asked) < 0 && !READ_ONCE(self->stop))
+			sched_yield();
+	}
+	return NULL;
+}
+
+/*
+ * Task context. Build ID n is right from when its writing begins until the next
+ * one is complete. Each word counts by itself: a file that is read while it is
+ * written can be half of each.
+ */
+TEST_F(overwrite, storm)
+{
+	unsigned int before, after, words[ID_SIZE / 4], wrong = 0, i;
+	unsigned char id[ID_SIZE];
+	char *map;
+	int len, fd;
+
+	self->how = variant->how;
+	self->begun = self->done = 1;
+	make_id(self->f.id, 1);
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(0, pthread_create(&self->thread, NULL, overwriter, self));
+
+	while ((self->asked < QUESTIONS || READ_ONCE(self->done) < WRITES) &&
+	       !READ_ONCE(self->failed)) {
+		map = self->f.map;
+		before = __atomic_load_n(&self->done, __ATOMIC_SEQ_CST);
+		if (self->how == RENAME) {
+			/* The name stands for another file each time. */
+			fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+			map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+			close(fd);
+		}
+		len = procmap_build_id(map, id);
+		after = __atomic_load_n(&self->begun, __ATOMIC_SEQ_CST);
+		if (map != self->f.map)
+			munmap(map, PAGE);
+		WRITE_ONCE(self->asked, self->asked + 1);
+		if (len != ID_SIZE)
+			continue;
+		memcpy(words, id, sizeof(words));
+		for (i = 0; i < ARRAY_LEN(words); i++)
+			if (words[i] < before || words[i] > after)
+				break;
+		if (i < ARRAY_LEN(words) && !wrong++)
+			TH_LOG("build ID %u when it was %u to %u", words[i], before, after);
+	}
+	WRITE_ONCE(self->stop, true);
+	pthread_join(self->thread, NULL);
+
+	EXPECT_FALSE(self->failed);
+	EXPECT_EQ(0, wrong);
+	/* Otherwise nothing was tried. */
+	if (self->how != RENAME)
+		EXPECT_LT(WRITES / 4, self->f.skel->bss->events.invalidations);
+}
+
+/* --- bpf_file_build_id() ----------------------------------------------------------- */
+
+FIXTURE(kfunc)
+{
+	struct buildid *skel;
+	char dir[200], path[256];
+};
+
+FIXTURE_SETUP(kfunc)
+{
+	if (!has_cache())
+		SKIP(return, "this kernel has no bpf_file_build_id()");
+	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
+	snprintf(self->path, sizeof(self->path), "%s/program", self->dir);
+	self->skel = buildid__open();
+	ASSERT_NE(NULL, self->skel);
+	bpf_program__set_autoload(self->skel->progs.on_exec, true);
+	ASSERT_EQ(0, buildid__load(self->skel));
+	ASSERT_EQ(0, buildid__attach(self->skel));
+}
+
+FIXTURE_TEARDOWN(kfunc)
+{
+	if (!self->skel)
+		return;
+	buildid__destroy(self->skel);
+	unlink(self->path);
+	rmdir(self->dir);
+}
+
+/* Runs the program with the child as target. */
+static int run_target(FIXTURE_DATA(kfunc) *self)
+{
+	int fds[2], status;
+	pid_t pid;
+	char c;
+
+	if (pipe(fds))
+		return -errno;
+	pid = fork();
+	if (!pid) {
+		/* Waits until it is the target. */
+		dup2(open("/dev/null", O_RDWR), STDOUT_FILENO);
+		dup2(STDOUT_FILENO, STDERR_FILENO);
+		if (read(fds[0], &c, 1) == 1)
+			execl(self->path, self->path, "--version", NULL);
+		_exit(127);
+	}
+	self->skel->bss->target = pid;
+	self->skel->bss->exec_runs = 0;
+	if (write(fds[1], "", 1) != 1 || waitpid(pid, &status, 0) != pid)
+		return -errno;
+	close(fds[0]);
+	close(fds[1]);
+	return 0;
+}
+
+/* tp_btf/sched_process_exec, may not sleep: as libelf reads it, and -ENOENT for none. */
+TEST_F(kfunc, exec)
+{
+	static const char * const programs[] = {
+		"/bin/true", "/bin/cat", "/usr/bin/env", "/bin/sh", "tiny",
+	};
+	int i, len, with = 0, without = 0;
+	unsigned char id[ID_SIZE];
+
+	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
+		ASSERT_EQ(0, copy_file(programs[i], self->path));
+		len = libelf_build_id(self->path, id);
+		ASSERT_LE(0, len);
+		ASSERT_EQ(0, run_target(self));
+		unlink(self->path);
+
+		ASSERT_EQ(1, self->skel->bss->exec_runs);
+		EXPECT_EQ(len ?: -ENOENT, self->skel->bss->exec_result)
+			TH_LOG("%s", programs[i]);
+		EXPECT_EQ(0, memcmp(id, self->skel->bss->exec_id, len));
+		len ? with++ : without++;
+	}
+	EXPECT_LT(0, with);
+	EXPECT_LT(0, without);
+}
+
+TEST_HARNESS_MAIN

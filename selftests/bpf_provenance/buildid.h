@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __BPF_PROVENANCE_BUILDID_H
+#define __BPF_PROVENANCE_BUILDID_H
+
+#define MAX_SAMPLES 64
+
+/* The top of a user stack: the instruction, and one return address. */
+#define STACK_FRAMES 2
+
+/* What the build ID cache was seen to do for one inode. */
+struct cache_events {
+	unsigned long long parses, hits, fills, invalidations;
+};
+
+#endif
