@@ -84,7 +84,7 @@ struct build_id_entry {
 };
 
 struct build_id_bucket {
-	spinlock_t lock;
+	spinlock_t lock;		/* @nr, the list, and states in it */
 	unsigned int nr;
 	struct hlist_head head;
 };
@@ -343,7 +343,8 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 		return build_id_read(file, build_id, size, &wait);
 
 	/* What is kept comes from pages that no device writes to. */
-	err = kept = build_id_read(file, build_id, &len, &page_cache);
+	err = build_id_read(file, build_id, &len, &page_cache);
+	kept = err;
 	if (err == -EFAULT) {
 		err = build_id_read(file, build_id, &len, &wait);
 		if (!err || build_id_error_of_file(err))
@@ -492,7 +493,7 @@ void build_id_request(unsigned long addr)
 		WRITE_ONCE(m->addr, addr);
 		init_task_work(&m->work, miss_work);
 		if (task_work_add(current, &m->work, in_nmi() ? TWA_NMI_CURRENT : TWA_RESUME))
-			smp_store_release(&m->task, NULL);
+			WRITE_ONCE(m->task, NULL);	/* exiting: nothing was queued */
 		return;
 	}
 	/* As many are waiting: this one comes back with the next sample. */

@@ -46,16 +46,12 @@ int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapsho
 
 	vma = mas_walk(&mas);
 	if (vma) {
-		/*
-		 * KCSAN: writers store to these plainly, between two changes
-		 * of the sequence count.
-		 */
-		snap->start = data_race(READ_ONCE(vma->vm_start));
-		snap->end = data_race(READ_ONCE(vma->vm_end));
-		snap->pgoff = data_race(READ_ONCE(vma->vm_pgoff));
-		snap->flags = data_race(READ_ONCE(vma->vm_flags)) & ~VM_ATOMIC_SET_ALLOWED;
-		snap->anon = !data_race(READ_ONCE(vma->vm_ops));
-		snap->file = data_race(READ_ONCE(vma->vm_file));
+		snap->start = READ_ONCE(vma->vm_start);
+		snap->end = READ_ONCE(vma->vm_end);
+		snap->pgoff = READ_ONCE(vma->vm_pgoff);
+		snap->flags = READ_ONCE(vma->vm_flags) & ~VM_ATOMIC_SET_ALLOWED;
+		snap->anon = !READ_ONCE(vma->vm_ops);
+		snap->file = READ_ONCE(vma->vm_file);
 	}
 	/* From here on @vma and the file were a pair, and the file is alive... */
 	if (vma_snapshot_stale(mm, snap))
@@ -64,7 +60,7 @@ int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapsho
 		return -ENOENT;
 
 	/* ... but it may be closed by now, and its memory be another file's. */
-	snap->inode = snap->file ? data_race(READ_ONCE(snap->file->f_inode)) : NULL;
+	snap->inode = snap->file ? READ_ONCE(snap->file->f_inode) : NULL;
 	if (snap->file && (!snap->inode || vma_snapshot_stale(mm, snap)))
 		return -EAGAIN;
 	return 0;

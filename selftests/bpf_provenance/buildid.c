@@ -220,8 +220,7 @@ static long syscall_called_from(const void *caller, long nr, long a, long b, lon
 		     : "rcx", "r11", "memory");
 	return ret;
 #else
-	errno = ENOSYS;
-	return -ENOSYS;
+	return -EOPNOTSUPP;
 #endif
 }
 
@@ -600,7 +599,8 @@ TEST_F(nmi, after_user_mode)
 	ASSERT_EQ(0, buildid__load(self->skel));
 	attach_nmi(_metadata, self);
 	sample(_metadata, self, 1);
-	EXPECT_EQ(0, count_valid(self, 0));
+	/* The first one; another NMI may have come on top of it since. */
+	EXPECT_FALSE(is_valid(&self->skel->bss->samples[0][0]));
 
 	/* Back in user mode, the thread has had the header read ahead. */
 	for (i = 0; i < 1000 && !resident(self->header); i++)

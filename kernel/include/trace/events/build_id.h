@@ -10,23 +10,14 @@
 #include <linux/tracepoint.h>
 
 DECLARE_EVENT_CLASS(build_id,
-
 	TP_PROTO(const struct inode *inode, int err),
-
 	TP_ARGS(inode, err),
-
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(u64, ino)
-		__field(int, err)
-	),
-
-	TP_fast_assign(
-		__entry->dev = inode->i_sb->s_dev;
-		__entry->ino = inode->i_ino;
-		__entry->err = err;
-	),
-
+	TP_STRUCT__entry(__field(dev_t, dev)
+			 __field(u64, ino)
+			 __field(int, err)),
+	TP_fast_assign(__entry->dev = inode->i_sb->s_dev;
+		       __entry->ino = inode->i_ino;
+		       __entry->err = err;),
 	TP_printk("dev=%u:%u ino=%llu err=%d", MAJOR(__entry->dev),
 		  MINOR(__entry->dev), __entry->ino, __entry->err)
 );
