@@ -569,7 +569,7 @@ static int count_valid(FIXTURE_DATA(nmi) *self, int from)
 }
 
 /* The header was there when the file was mapped, and is not when it is asked for. */
-TEST_F(nmi, cold)
+TEST_F_TIMEOUT(nmi, cold, 120)
 {
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
@@ -586,7 +586,7 @@ TEST_F(nmi, cold)
 }
 
 /* Nobody asked for build IDs when the file was mapped: the first sample asks. */
-TEST_F(nmi, after_user_mode)
+TEST_F_TIMEOUT(nmi, after_user_mode, 120)
 {
 	int i, first;
 
@@ -877,7 +877,7 @@ static void *overwriter(void *arg)
  * one is complete. Each word counts by itself: a file that is read while it is
  * written can be half of each.
  */
-TEST_F(overwrite, storm)
+TEST_F_TIMEOUT(overwrite, storm, 120)
 {
 	unsigned int before, after, words[ID_SIZE / 4], wrong = 0, i;
 	unsigned char id[ID_SIZE];
