@@ -423,11 +423,18 @@ static void fill_at(unsigned long addr)
 	fput(file);
 }
 
-void __build_id_mapped(unsigned long addr)
+void __build_id_mapped(const struct file *file, unsigned long addr)
 {
 	unsigned char build_id[BUILD_ID_SIZE_MAX];
 	struct vma_snapshot snap;
+	int err;
 
+	/* Nearly always it is known, and the mapping need not be looked up. */
+	rcu_read_lock();
+	err = cache_read(file_inode(file), build_id, NULL);
+	rcu_read_unlock();
+	if (err != -EAGAIN)
+		return;
 	if (build_id_at(addr, &snap, build_id, NULL) == -EAGAIN)
 		fill_at(addr);
 }

@@ -90,3 +90,9 @@ int pass_sendmsg4(struct bpf_sock_addr *ctx)
 {
 	return 1;
 }
+
+SEC("cgroup/autobind")
+int pass_autobind(struct bpf_sock_addr *ctx)
+{
+	return 1;
+}

@@ -44,10 +44,6 @@
 #define MAX_FILES ARRAY_LEN(chain.frame)
 #define CGROUP "bpf_provenance_bench"
 #define SIBLING "bpf_provenance_bench_sibling"
-/* linux/filter.h is not installed. */
-#define INSN(c, d, s, o, i)						\
-	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\
-			    .off = (o), .imm = (i) })
 
 static struct bench *skel;
 static char **wanted;
@@ -412,8 +408,9 @@ static void bench_files(void)
 
 /* --- loads ------------------------------------------------------------------ */
 
+#define MAX_FUNCTIONS 256
 #define MAX_LISTENERS 64
-#define RING_PAGES 16
+#define RING_PAGES 64
 
 static struct listener {
 	int fd;
@@ -421,7 +418,11 @@ static struct listener {
 } listeners[MAX_LISTENERS];
 static int listening;
 
-static void listen_to(int n)
+/*
+ * Listeners that want to know whose an address is: with @subprog they ask for
+ * the records that say so, and where there are none for what there is.
+ */
+static void listen_to(int n, bool subprog)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -429,6 +430,7 @@ static void listen_to(int n)
 		.config = PERF_COUNT_SW_DUMMY,
 		.ksymbol = 1,
 		.bpf_event = 1,
+		.bpf_subprog = subprog,
 		.watermark = 1,
 		.wakeup_watermark = 1U << 30,
 	};
@@ -437,6 +439,11 @@ static void listen_to(int n)
 	for (; listening < n; listening++) {
 		l = &listeners[listening];
 		l->fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+		if (l->fd < 0 && errno == EINVAL) {
+			attr.bpf_subprog = 0;
+			l->fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1,
+					PERF_FLAG_FD_CLOEXEC);
+		}
 		if (l->fd < 0)
 			die("perf_event_open");
 		l->ring = mmap(NULL, (1 + RING_PAGES) * sysconf(_SC_PAGESIZE),
@@ -457,23 +464,8 @@ static void drain(void *arg)
 				 __ATOMIC_RELEASE);
 }
 
-static struct bpf_insn insns[256];
+static struct bpf_insn insns[FUNCTIONS_INSNS(MAX_FUNCTIONS)];
 static int insn_cnt;
-
-/* A program of @n functions: the first calls each of the others. */
-static void make_program(int n)
-{
-	int i;
-
-	insn_cnt = 0;
-	for (i = 1; i < n; i++)
-		insns[insn_cnt++] = INSN(BPF_JMP | BPF_CALL, 0, BPF_PSEUDO_CALL, 0,
-					 (n - 1) + 2 + 2 * (i - 1) - i);
-	for (i = 0; i < n; i++) {
-		insns[insn_cnt++] = INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0);
-		insns[insn_cnt++] = INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
-	}
-}
 
 static void load_and_close(void *arg)
 {
@@ -484,21 +476,22 @@ static void load_and_close(void *arg)
 	close(fd);
 }
 
-static void bench_loads(void)
+static void bench_loads_heard(bool subprog)
 {
-	static const int functions[] = { 1, 21 }, counts[] = { 0, 1, 16, MAX_LISTENERS };
-	struct op op = { .op = load_and_close, .after = drain, .times = 20 };
+	static const int functions[] = { 1, 21, MAX_FUNCTIONS };
+	static const int counts[] = { 0, 1, 16, MAX_LISTENERS };
+	struct op op = { .op = load_and_close, .after = drain };
 	char name[64], x[16];
 	int i, j;
 
-	if (!group_wanted("load"))
-		return;
 	/* Listeners are only added: the number goes up in the outer loop. */
 	for (j = 0; j < (int)ARRAY_LEN(counts); j++) {
-		listen_to(counts[j]);
+		listen_to(counts[j], subprog);
 		for (i = 0; i < (int)ARRAY_LEN(functions); i++) {
-			make_program(functions[i]);
-			snprintf(name, sizeof(name), "load/%d_functions", functions[i]);
+			insn_cnt = make_functions(insns, functions[i]);
+			op.times = functions[i] < MAX_FUNCTIONS ? 20 : 2;
+			snprintf(name, sizeof(name), "load/%d_functions%s",
+				 functions[i], subprog ? "_subprog" : "");
 			snprintf(x, sizeof(x), "%d", counts[j]);
 			report(name, x, &op, 0, 1);
 		}
@@ -508,6 +501,14 @@ static void bench_loads(void)
 		munmap(listeners[listening].ring, (1 + RING_PAGES) * sysconf(_SC_PAGESIZE));
 		close(listeners[listening].fd);
 	}
+}
+
+static void bench_loads(void)
+{
+	if (!group_wanted("load"))
+		return;
+	bench_loads_heard(false);
+	bench_loads_heard(true);
 }
 
 /* --- sockets ---------------------------------------------------------------- */
@@ -605,6 +606,7 @@ static const struct sock_op {
 } sock_ops[] = {
 	{ "sock/tcp_bind", 0, { new_tcp, do_bind, close_sock, NULL, 100 } },
 	{ "sock/tcp_listen", 0, { new_bound_tcp, do_listen, close_sock, NULL, 100 } },
+	{ "sock/tcp_listen_unbound", 0, { new_tcp, do_listen, close_sock, NULL, 100 } },
 	{ "sock/tcp_connect", SOCK_STREAM, { new_tcp, do_connect, accept_and_close, NULL, 100 } },
 	{ "sock/udp_bind", 0, { new_udp, do_bind, close_sock, NULL, 100 } },
 	{ "sock/udp_connect", SOCK_DGRAM, { new_udp, do_connect, close_sock, NULL, 100 } },
@@ -629,8 +631,17 @@ static void bench_sockets(void)
 	struct bpf_program *progs[] = {
 		skel->progs.pass_bind4, skel->progs.pass_post_bind4,
 		skel->progs.pass_connect4, skel->progs.pass_sendmsg4,
+		skel->progs.pass_autobind,
 	};
-	static const char * const names[] = { "sibling", "own" };
+	/* The last program only where the kernel has it: elsewhere it costs nothing. */
+	static const struct {
+		const char *name;
+		int cgroup, progs;
+	} sets[] = {
+		{ "sibling", 0, ARRAY_LEN(progs) },
+		{ "own", 1, ARRAY_LEN(progs) - 1 },
+		{ "own_autobind", 1, ARRAY_LEN(progs) },
+	};
 	struct bpf_link *links[ARRAY_LEN(progs)];
 	int cgroups[2], i, j;
 
@@ -642,17 +653,21 @@ static void bench_sockets(void)
 	if (cgroups[0] < 0 || cgroups[1] < 0)
 		die("cgroup");
 	bench_sock_ops("none");
-	for (i = 0; i < 2; i++) {
-		for (j = 0; j < (int)ARRAY_LEN(progs); j++) {
-			links[j] = bpf_program__attach_cgroup(progs[j], cgroups[i]);
+	for (i = 0; i < (int)ARRAY_LEN(sets); i++) {
+		for (j = 0; j < sets[i].progs; j++) {
+			links[j] = NULL;
+			if (bpf_program__fd(progs[j]) < 0)
+				continue;
+			links[j] = bpf_program__attach_cgroup(progs[j], cgroups[sets[i].cgroup]);
 			if (!links[j])
 				die("attach to a cgroup");
 		}
-		bench_sock_ops(names[i]);
-		for (j = 0; j < (int)ARRAY_LEN(progs); j++)
+		bench_sock_ops(sets[i].name);
+		for (j = 0; j < sets[i].progs; j++)
 			bpf_link__destroy(links[j]);
-		close(cgroups[i]);
 	}
+	for (i = 0; i < 2; i++)
+		close(cgroups[i]);
 	cgroup_leave(CGROUP);
 	cgroup_leave(SIBLING);
 }
@@ -675,8 +690,11 @@ int main(int argc, char **argv)
 	maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (maps_fd < 0)
 		die("/proc/self/maps");
-	skel = bench__open_and_load();
+	skel = bench__open();
 	if (!skel)
+		die("open");
+	bpf_program__set_autoload(skel->progs.pass_autobind, has_autobind());
+	if (bench__load(skel))
 		die("load");
 	skel->bss->target = getpid();
 	skel->bss->syscall_nr = SYS_getppid;

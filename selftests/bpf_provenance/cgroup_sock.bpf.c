@@ -39,3 +39,227 @@ int bind_in_connect4(struct bpf_sock_addr *ctx)
 	bind_result = bpf_bind(ctx, (void *)&sin6, sizeof(sin6));
 	return 1;
 }
+
+/*
+ * The policy "one IP", as a user would write it: it looks at the family before
+ * it touches an address, and lets pass what it does not know.
+ */
+struct policy policy;
+struct seen seen[HOOKS];
+
+/* Is the hook to see this socket? And is it to refuse it? */
+#define MINE(ctx) (policy.netns && bpf_get_netns_cookie(ctx) == policy.netns)
+#define DENIED(hook) (policy.deny & (1U << (hook)))
+
+static void see(struct bpf_sock_addr *ctx, enum hook hook)
+{
+	struct seen *s = &seen[hook];
+
+	__sync_fetch_and_add(&s->runs, 1);
+	s->user_family = ctx->user_family;
+	s->port = ctx->user_port;
+	s->family = ctx->family;
+	s->type = ctx->type;
+	s->protocol = ctx->protocol;
+}
+
+static void see_ip6(struct bpf_sock_addr *ctx, enum hook hook)
+{
+	struct seen *s = &seen[hook];
+
+	s->ip[0] = ctx->user_ip6[0];
+	s->ip[1] = ctx->user_ip6[1];
+	s->ip[2] = ctx->user_ip6[2];
+	s->ip[3] = ctx->user_ip6[3];
+}
+
+static bool is_mapped(struct bpf_sock_addr *ctx)
+{
+	return !ctx->user_ip6[0] && !ctx->user_ip6[1] &&
+	       ctx->user_ip6[2] == bpf_htonl(0xffff);
+}
+
+static void pin_ip6(struct bpf_sock_addr *ctx, bool mapped)
+{
+	ctx->user_ip6[0] = mapped ? 0 : policy.pin6[0];
+	ctx->user_ip6[1] = mapped ? 0 : policy.pin6[1];
+	ctx->user_ip6[2] = mapped ? bpf_htonl(0xffff) : policy.pin6[2];
+	ctx->user_ip6[3] = mapped ? policy.pin4 : policy.pin6[3];
+}
+
+/* Sends what is for one address to another. */
+static void redirect4(struct bpf_sock_addr *ctx)
+{
+	if (ctx->user_ip4 == policy.from4)
+		ctx->user_ip4 = policy.to4;
+}
+
+static void redirect6(struct bpf_sock_addr *ctx)
+{
+	if (is_mapped(ctx)) {
+		if (ctx->user_ip6[3] == policy.from4)
+			ctx->user_ip6[3] = policy.to4;
+		return;
+	}
+	if (ctx->user_ip6[0] != policy.from6[0] || ctx->user_ip6[1] != policy.from6[1] ||
+	    ctx->user_ip6[2] != policy.from6[2] || ctx->user_ip6[3] != policy.from6[3])
+		return;
+	ctx->user_ip6[0] = policy.to6[0];
+	ctx->user_ip6[1] = policy.to6[1];
+	ctx->user_ip6[2] = policy.to6[2];
+	ctx->user_ip6[3] = policy.to6[3];
+}
+
+SEC("cgroup/bind4")
+int one_ip_bind4(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, BIND4);
+	seen[BIND4].ip[0] = ctx->user_ip4;
+	if (ctx->user_family != AF_INET)
+		return 1;
+	if (DENIED(BIND4))
+		return 0;
+	ctx->user_ip4 = policy.pin4;
+	return 1;
+}
+
+SEC("cgroup/bind6")
+int one_ip_bind6(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, BIND6);
+	see_ip6(ctx, BIND6);
+	if (ctx->user_family != AF_INET6)
+		return 1;
+	if (DENIED(BIND6))
+		return 0;
+	pin_ip6(ctx, is_mapped(ctx));
+	return 1;
+}
+
+static int post_bind(struct bpf_sock *ctx, enum hook hook)
+{
+	struct seen *s = &seen[hook];
+
+	if (!MINE(ctx))
+		return 1;
+	__sync_fetch_and_add(&s->runs, 1);
+	s->family = ctx->family;
+	s->type = ctx->type;
+	s->protocol = ctx->protocol;
+	return !DENIED(hook);
+}
+
+SEC("cgroup/post_bind4")
+int one_ip_post_bind4(struct bpf_sock *ctx)
+{
+	return post_bind(ctx, POST_BIND4);
+}
+
+SEC("cgroup/post_bind6")
+int one_ip_post_bind6(struct bpf_sock *ctx)
+{
+	return post_bind(ctx, POST_BIND6);
+}
+
+SEC("cgroup/connect4")
+int one_ip_connect4(struct bpf_sock_addr *ctx)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = policy.pin4,
+	};
+
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, CONNECT4);
+	seen[CONNECT4].ip[0] = ctx->user_ip4;
+	if (ctx->user_family != AF_INET)
+		return 1;
+	if (DENIED(CONNECT4))
+		return 0;
+	redirect4(ctx);
+	return !bpf_bind(ctx, (void *)&sin, sizeof(sin));
+}
+
+SEC("cgroup/connect6")
+int one_ip_connect6(struct bpf_sock_addr *ctx)
+{
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, CONNECT6);
+	see_ip6(ctx, CONNECT6);
+	if (ctx->user_family != AF_INET6)
+		return 1;
+	if (DENIED(CONNECT6))
+		return 0;
+	if (is_mapped(ctx)) {
+		sin6.sin6_addr.in6_u.u6_addr32[2] = bpf_htonl(0xffff);
+		sin6.sin6_addr.in6_u.u6_addr32[3] = policy.pin4;
+	} else {
+		__builtin_memcpy(&sin6.sin6_addr, policy.pin6, sizeof(policy.pin6));
+	}
+	redirect6(ctx);
+	return !bpf_bind(ctx, (void *)&sin6, sizeof(sin6));
+}
+
+SEC("cgroup/sendmsg4")
+int one_ip_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, SENDMSG4);
+	seen[SENDMSG4].ip[0] = ctx->user_ip4;
+	if (ctx->user_family != AF_INET)
+		return 1;
+	if (DENIED(SENDMSG4))
+		return 0;
+	redirect4(ctx);
+	ctx->msg_src_ip4 = policy.pin4;
+	return 1;
+}
+
+SEC("cgroup/sendmsg6")
+int one_ip_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, SENDMSG6);
+	see_ip6(ctx, SENDMSG6);
+	if (ctx->user_family != AF_INET6)
+		return 1;
+	if (DENIED(SENDMSG6))
+		return 0;
+	redirect6(ctx);
+	ctx->msg_src_ip6[0] = policy.pin6[0];
+	ctx->msg_src_ip6[1] = policy.pin6[1];
+	ctx->msg_src_ip6[2] = policy.pin6[2];
+	ctx->msg_src_ip6[3] = policy.pin6[3];
+	return 1;
+}
+
+SEC("cgroup/autobind")
+int one_ip_autobind(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, AUTOBIND);
+	if (ctx->user_family == AF_INET)
+		seen[AUTOBIND].ip[0] = ctx->user_ip4;
+	else
+		see_ip6(ctx, AUTOBIND);
+	if (DENIED(AUTOBIND))
+		return 0;
+	if (policy.retval)
+		bpf_set_retval(policy.retval);
+	if (ctx->user_family == AF_INET)
+		ctx->user_ip4 = policy.pin4;
+	else
+		pin_ip6(ctx, is_mapped(ctx) || policy.mapped);
+	return 1;
+}

@@ -6,20 +6,44 @@
  *		address on an IPv4 socket is refused and the connection goes on;
  *		an IPv4 address works on an IPv4 socket, and on an IPv6 one that
  *		is connected to an IPv4 address, where a v4-mapped one works too.
+ *  hooks.*	The family that programs see where the caller gave AF_UNSPEC; which
+ *		sends of a connected UDPv6 socket run sendmsg4; who may have
+ *		packets leave for another address than the one that is checked.
+ *  autobind.*	What BPF_CGROUP_INET_AUTOBIND takes, refuses and leaves behind;
+ *		which programs of its type load and attach.
+ *  one_ip.*	Two services and a client in one cgroup, on a host with several
+ *		addresses: what they bind, who they are on the wire.
+ *		And programs that are attached and detached while sockets are bound.
+ *  matrix.*	Every way to a local address or a peer, by protocol and form of
+ *		address: which hooks run, what they see, that they are obeyed.
+ *
+ * All run in the context of a task's system calls.
  *
  * Where bpf_bind() does not check the family, the *_v6_addr tests oops in
  * __inet6_bind(): run them in a virtual machine.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/io_uring.h>
+#include <net/if.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <bpf/bpf.h>
 
 #include "../kselftest_harness.h"
 #include "cgroup_sock.h"
 #include "cgroup_sock.skel.h"
 #include "common.h"
+#include "net.h"
 
 #define CGROUP "bpf_provenance_sock"
 
@@ -76,8 +100,10 @@ FIXTURE_SETUP(bpf_bind)
 	self->cgroup = -1;
 	self->server = -1;
 	self->client = -1;
-	self->skel = cgroup_sock__open_and_load();
+	self->skel = cgroup_sock__open();
 	ASSERT_NE(NULL, self->skel);
+	bpf_program__set_autoload(self->skel->progs.one_ip_autobind, false);
+	ASSERT_EQ(0, cgroup_sock__load(self->skel));
 	self->server = socket(AF_INET, variant->type, 0);
 	ASSERT_LE(0, self->server);
 	self->peer.sin_family = AF_INET;
@@ -144,6 +170,1420 @@ TEST_F(bpf_bind, connect4)
 	}
 	ASSERT_NE(NULL, inet_ntop(AF_INET, &name.sin_addr, source, sizeof(source)));
 	EXPECT_STREQ(variant->source, source);
+}
+
+/*
+ * The policy programs, in the cgroup in which the caller is. On a kernel without
+ * AUTOBIND all but that one: tests see what is missing then.
+ */
+static struct cgroup_sock *open_policy(void)
+{
+	struct cgroup_sock *skel = cgroup_sock__open();
+
+	if (!skel)
+		return NULL;
+	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
+	bpf_program__set_autoload(skel->progs.one_ip_autobind, has_autobind());
+	if (!cgroup_sock__load(skel))
+		return skel;
+	cgroup_sock__destroy(skel);
+	return NULL;
+}
+
+static int attach_policy(struct cgroup_sock *skel, int cgroup)
+{
+	struct {
+		struct bpf_program *prog;
+		struct bpf_link **link;
+	} all[] = {
+		{ skel->progs.one_ip_bind4, &skel->links.one_ip_bind4 },
+		{ skel->progs.one_ip_bind6, &skel->links.one_ip_bind6 },
+		{ skel->progs.one_ip_post_bind4, &skel->links.one_ip_post_bind4 },
+		{ skel->progs.one_ip_post_bind6, &skel->links.one_ip_post_bind6 },
+		{ skel->progs.one_ip_connect4, &skel->links.one_ip_connect4 },
+		{ skel->progs.one_ip_connect6, &skel->links.one_ip_connect6 },
+		{ skel->progs.one_ip_sendmsg4, &skel->links.one_ip_sendmsg4 },
+		{ skel->progs.one_ip_sendmsg6, &skel->links.one_ip_sendmsg6 },
+		{ skel->progs.one_ip_autobind, &skel->links.one_ip_autobind },
+	};
+	int i;
+
+	for (i = 0; i < (int)ARRAY_LEN(all); i++) {
+		if (bpf_program__fd(all[i].prog) < 0)
+			continue;
+		*all[i].link = bpf_program__attach_cgroup(all[i].prog, cgroup);
+		if (!*all[i].link)
+			return -errno;
+	}
+	return 0;
+}
+
+/* The policy of the tests on @net: whoever talks to VIRT is sent to PEER. */
+static void set_policy(struct policy *p, const struct net *net)
+{
+	memset(p, 0, sizeof(*p));
+	inet_pton(AF_INET, PIN4, &p->pin4);
+	inet_pton(AF_INET6, PIN6, p->pin6);
+	inet_pton(AF_INET, VIRT4, &p->from4);
+	inet_pton(AF_INET6, VIRT6, p->from6);
+	inet_pton(AF_INET, PEER4, &p->to4);
+	inet_pton(AF_INET6, PEER6, p->to6);
+	p->netns = net->cookie;
+}
+
+FIXTURE(hooks)
+{
+	struct cgroup_sock *skel;
+	struct net net;
+	int cgroup;
+};
+
+FIXTURE_SETUP(hooks)
+{
+	self->skel = NULL;
+	self->cgroup = cgroup_enter(CGROUP);
+	if (self->cgroup == -EOPNOTSUPP)
+		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+	ASSERT_LE(0, self->cgroup);
+	ASSERT_EQ(0, net_setup(&self->net));
+	self->skel = open_policy();
+	ASSERT_NE(NULL, self->skel);
+	set_policy(&self->skel->bss->policy, &self->net);
+	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
+}
+
+FIXTURE_TEARDOWN(hooks)
+{
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	cgroup_sock__destroy(self->skel);
+}
+
+TEST_F(hooks, unspec_bind)
+{
+	struct seen *seen = &self->skel->bss->seen[BIND4];
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	make_addr(&a, "0.0.0.0", 0);
+	a.sa.sa_family = AF_UNSPEC;
+	ASSERT_EQ(0, bind(fd, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(1, seen->runs);
+	EXPECT_EQ(AF_INET, seen->user_family);
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN4));
+	close(fd);
+
+	/* Refused as ever, and not shown to a program. */
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	make_addr(&a, OTHER4, 0);
+	a.sa.sa_family = AF_UNSPEC;
+	EXPECT_EQ(-1, bind(fd, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(EAFNOSUPPORT, errno);
+	EXPECT_EQ(1, seen->runs);
+	close(fd);
+}
+
+TEST_F(hooks, unspec_sendto)
+{
+	struct seen *seen = &self->skel->bss->seen[SENDMSG4];
+	socklen_t len = sizeof(union addr);
+	union addr a, from;
+	int fd, server;
+	char c;
+
+	server = peer_socket(&self->net, AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER4, 0)));
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	make_addr(&a, VIRT4, port_of(server));
+	a.sa.sa_family = AF_UNSPEC;
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(1, seen->runs);
+	ASSERT_EQ(AF_INET, seen->user_family);
+	/* The caller's address is the caller's. */
+	EXPECT_EQ(AF_UNSPEC, a.sa.sa_family);
+	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &from.sa, &len));
+	EXPECT_TRUE(same_ip(&from, PIN4));
+	close(fd);
+	close(server);
+}
+
+TEST_F(hooks, mapped_connected_send)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct seen *seen = self->skel->bss->seen;
+	union addr peer;
+	int fd, server, i;
+	socklen_t len;
+	char c;
+
+	server = peer_socket(&self->net, AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &peer.sa, make_addr(&peer, PEER4, 0)));
+	len = make_addr(&peer, "::ffff:" PEER4, port_of(server));
+	policy->mapped = 1;
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &peer.sa, len));
+	EXPECT_EQ(1, seen[CONNECT6].runs);
+
+	/* connect6 has seen the peer, and was the one to ask. */
+	policy->deny = 1 << SENDMSG4;
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(1, send(fd, "x", 1, 0));
+		ASSERT_EQ(1, recv(server, &c, 1, 0));
+	}
+	EXPECT_EQ(0, seen[SENDMSG4].runs);
+
+	/* An address is another matter, if it is the same. */
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &peer.sa, len));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(1, seen[SENDMSG4].runs);
+	close(fd);
+	close(server);
+}
+
+TEST_F(hooks, routing_header_needs_cap)
+{
+	/* Segment routing by way of ::1, in the layout of struct ipv6_sr_hdr. */
+	unsigned char srh[24] = { [1] = 2, [2] = 4, [23] = 1 };
+	int fd;
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, srh, sizeof(srh)));
+	ASSERT_EQ(0, drop_cap(CAP_NET_RAW));
+	EXPECT_EQ(-1, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, srh, sizeof(srh)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, NULL, 0));
+	srh[2] = 77;
+	EXPECT_EQ(-1, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, srh, sizeof(srh)));
+	EXPECT_EQ(EINVAL, errno);
+	close(fd);
+}
+
+/*
+ * The matrix: what a program can do to get a local address or talk to somebody,
+ * by each protocol and each form of an address. "late": a port is chosen after
+ * bind() with IP_BIND_ADDRESS_NO_PORT; "iou": by io_uring; "on6": AF_INET
+ * addresses on AF_INET6 sockets; "unspec": AF_UNSPEC ones on AF_INET sockets.
+ */
+enum proto { TCP, MPTCP, UDP, PING, RAW, HDRINCL, SCTP_STREAM, SCTP_SEQPACKET, PROTOS };
+enum form { INET, INET6, MAPPED, ON6, UNSPEC, FORMS };
+enum op {
+	BIND, LISTEN, CONNECT, FASTOPEN, SENDTO, PKTINFO, LATE_LISTEN, LATE_CONNECT,
+	LATE_SENDTO, IOU_LISTEN, IOU_CONNECT, IOU_SEND, BINDX, CONNECTX, DSTADDR, OPS
+};
+
+static const char * const proto_names[] = {
+	"tcp", "mptcp", "udp", "ping", "raw", "hdrincl", "sctp_stream", "sctp_seqpacket",
+};
+static const char * const form_names[] = { "inet", "inet6", "mapped", "inet_on_6", "unspec" };
+static const char * const op_names[] = {
+	"bind", "listen", "connect", "fastopen", "sendto", "pktinfo", "late_listen",
+	"late_connect", "late_sendto", "io_uring_listen", "io_uring_connect", "io_uring_send",
+	"bindx", "connectx", "dstaddr",
+};
+
+static const char * const hook_names[] = {
+	"bind4", "bind6", "post_bind4", "post_bind6", "connect4", "connect6", "sendmsg4",
+	"sendmsg6", "autobind",
+};
+
+/*
+ * The cells that are tested, and the hooks that have to run there, each once. The
+ * programs at connect4 and connect6 name the source with bpf_bind(), and leave the
+ * port of a stream socket to the kernel: autobind.
+ */
+#define H(hook) (1 << (hook))
+#define STREAM_CELLS(X, P)						\
+	X(P, INET, BIND, H(BIND4) | H(POST_BIND4))			\
+	X(P, INET, LISTEN, H(AUTOBIND))					\
+	X(P, INET, CONNECT, H(CONNECT4) | H(AUTOBIND))	\
+	X(P, INET, FASTOPEN, H(CONNECT4) | H(AUTOBIND))	\
+	X(P, INET, LATE_LISTEN, H(BIND4) | H(AUTOBIND))		\
+	X(P, INET, LATE_CONNECT, H(BIND4) | H(CONNECT4) | H(AUTOBIND)) \
+	X(P, INET, IOU_LISTEN, H(AUTOBIND))				\
+	X(P, INET, IOU_CONNECT, H(CONNECT4) | H(AUTOBIND))	\
+	X(P, INET6, BIND, H(BIND6) | H(POST_BIND6))			\
+	X(P, INET6, LISTEN, H(AUTOBIND))				\
+	X(P, INET6, CONNECT, H(CONNECT6) | H(AUTOBIND))	\
+	X(P, INET6, FASTOPEN, H(CONNECT6) | H(AUTOBIND))	\
+	X(P, INET6, LATE_LISTEN, H(BIND6) | H(AUTOBIND))		\
+	X(P, INET6, LATE_CONNECT, H(BIND6) | H(CONNECT6) | H(AUTOBIND)) \
+	X(P, INET6, IOU_LISTEN, H(AUTOBIND))				\
+	X(P, INET6, IOU_CONNECT, H(CONNECT6) | H(AUTOBIND))	\
+	X(P, MAPPED, BIND, H(BIND6) | H(POST_BIND6))			\
+	X(P, MAPPED, LISTEN, H(AUTOBIND))				\
+	X(P, MAPPED, CONNECT, H(CONNECT6) | H(AUTOBIND))	\
+	X(P, MAPPED, FASTOPEN, H(CONNECT6) | H(AUTOBIND))	\
+	X(P, MAPPED, LATE_LISTEN, H(BIND6) | H(AUTOBIND))		\
+	X(P, MAPPED, LATE_CONNECT, H(BIND6) | H(CONNECT6) | H(AUTOBIND)) \
+	X(P, MAPPED, IOU_LISTEN, H(AUTOBIND))				\
+	X(P, MAPPED, IOU_CONNECT, H(CONNECT6) | H(AUTOBIND))	\
+	X(P, UNSPEC, BIND, H(BIND4) | H(POST_BIND4))			\
+	X(P, UNSPEC, LATE_LISTEN, H(BIND4) | H(AUTOBIND))		\
+	X(P, UNSPEC, LATE_CONNECT, H(BIND4) | H(CONNECT4) | H(AUTOBIND))
+
+#define UDP_CELLS(X)							\
+	X(UDP, INET, BIND, H(BIND4) | H(POST_BIND4))			\
+	X(UDP, INET, CONNECT, H(CONNECT4) | H(AUTOBIND))		\
+	X(UDP, INET, SENDTO, H(AUTOBIND) | H(SENDMSG4))			\
+	X(UDP, INET, PKTINFO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, INET, LATE_CONNECT, H(BIND4) | H(CONNECT4) | H(AUTOBIND)) \
+	X(UDP, INET, LATE_SENDTO, H(BIND4) | H(AUTOBIND) | H(SENDMSG4)) \
+	X(UDP, INET, IOU_CONNECT, H(CONNECT4) | H(AUTOBIND))		\
+	X(UDP, INET, IOU_SEND, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, INET6, BIND, H(BIND6) | H(POST_BIND6))			\
+	X(UDP, INET6, CONNECT, H(CONNECT6) | H(AUTOBIND))		\
+	X(UDP, INET6, SENDTO, H(AUTOBIND) | H(SENDMSG6))		\
+	X(UDP, INET6, PKTINFO, H(AUTOBIND) | H(SENDMSG6))		\
+	X(UDP, INET6, LATE_CONNECT, H(BIND6) | H(CONNECT6) | H(AUTOBIND)) \
+	X(UDP, INET6, LATE_SENDTO, H(BIND6) | H(AUTOBIND) | H(SENDMSG6)) \
+	X(UDP, INET6, IOU_CONNECT, H(CONNECT6) | H(AUTOBIND))		\
+	X(UDP, INET6, IOU_SEND, H(AUTOBIND) | H(SENDMSG6))		\
+	X(UDP, MAPPED, BIND, H(BIND6) | H(POST_BIND6))			\
+	X(UDP, MAPPED, CONNECT, H(CONNECT6) | H(AUTOBIND))		\
+	X(UDP, MAPPED, SENDTO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, MAPPED, PKTINFO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, MAPPED, LATE_CONNECT, H(BIND6) | H(CONNECT6) | H(AUTOBIND)) \
+	X(UDP, MAPPED, LATE_SENDTO, H(BIND6) | H(AUTOBIND) | H(SENDMSG4)) \
+	X(UDP, MAPPED, IOU_CONNECT, H(CONNECT6) | H(AUTOBIND))	\
+	X(UDP, MAPPED, IOU_SEND, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, ON6, CONNECT, H(CONNECT4) | H(AUTOBIND))		\
+	X(UDP, ON6, SENDTO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, ON6, PKTINFO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, ON6, IOU_CONNECT, H(CONNECT4) | H(AUTOBIND))	\
+	X(UDP, ON6, IOU_SEND, H(AUTOBIND) | H(SENDMSG4))	\
+	X(UDP, UNSPEC, BIND, H(BIND4) | H(POST_BIND4))			\
+	X(UDP, UNSPEC, SENDTO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, UNSPEC, PKTINFO, H(AUTOBIND) | H(SENDMSG4))		\
+	X(UDP, UNSPEC, LATE_CONNECT, H(BIND4) | H(CONNECT4) | H(AUTOBIND)) \
+	X(UDP, UNSPEC, LATE_SENDTO, H(BIND4) | H(AUTOBIND) | H(SENDMSG4)) \
+	X(UDP, UNSPEC, IOU_SEND, H(AUTOBIND) | H(SENDMSG4))
+
+#define CELLS(X) STREAM_CELLS(X, TCP) STREAM_CELLS(X, MPTCP) UDP_CELLS(X)
+
+struct cell {
+	enum proto proto;
+	enum form form;
+	enum op op;
+	unsigned int hooks;
+};
+
+FIXTURE(matrix)
+{
+	struct cgroup_sock *skel;
+	struct net net;
+	int cgroup, server, port;
+};
+
+FIXTURE_VARIANT(matrix)
+{
+	struct cell cell;
+};
+
+#define X(p, f, o, h) FIXTURE_VARIANT_ADD(matrix, p ## _ ## f ## _ ## o) { .cell = { p, f, o, h } };
+CELLS(X)
+#undef X
+
+static bool is_v6_form(enum form f)
+{
+	return f == INET6;
+}
+
+/* The domain of a socket, the text of an address in this form. */
+static int domain_of(enum form f)
+{
+	return f == INET || f == UNSPEC ? AF_INET : AF_INET6;
+}
+
+static const char *text_of(enum form f, const char *v4, const char *v6)
+{
+	static char mapped[8 + INET_ADDRSTRLEN];
+
+	if (f == INET6)
+		return v6;
+	if (f != MAPPED)
+		return v4;
+	snprintf(mapped, sizeof(mapped), "::ffff:%s", v4);
+	return mapped;
+}
+
+/* What a socket of this form says its addresses are. */
+static const char *name_of(enum form f, const char *v4, const char *v6)
+{
+	return text_of(f == ON6 ? MAPPED : f, v4, v6);
+}
+
+static int make_socket(const struct cell *c)
+{
+	int protocol = c->proto == MPTCP ? IPPROTO_MPTCP : 0;
+
+	return socket(domain_of(c->form), c->proto == UDP ? SOCK_DGRAM : SOCK_STREAM, protocol);
+}
+
+static int do_bind_any(const struct cell *c, int fd)
+{
+	union addr a;
+	socklen_t len = make_addr(&a, text_of(c->form, "0.0.0.0", "::"), 0);
+
+	if (c->form == UNSPEC)
+		a.sa.sa_family = AF_UNSPEC;
+	return bind(fd, &a.sa, len) ? -errno : 0;
+}
+
+static int set_noport(int fd)
+{
+	int one = 1;
+
+	return setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)) ? -errno : 0;
+}
+
+/* Sends a byte, with a control message that asks for another source. */
+static int do_pktinfo(const struct cell *c, int fd, union addr *to, socklen_t len)
+{
+	char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {};
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_name = to, .msg_namelen = len,
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	union addr other;
+
+	if (domain_of(c->form) == AF_INET6) {
+		struct in6_pktinfo info = {};
+
+		make_addr(&other, text_of(c->form == INET6 ? INET6 : MAPPED, OTHER4, OTHER6), 0);
+		info.ipi6_addr = other.in6.sin6_addr;
+		cmsg->cmsg_level = IPPROTO_IPV6;
+		cmsg->cmsg_type = IPV6_PKTINFO;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(info));
+		memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+	} else {
+		struct in_pktinfo info = {};
+
+		make_addr(&other, OTHER4, 0);
+		info.ipi_spec_dst = other.in.sin_addr;
+		cmsg->cmsg_level = IPPROTO_IP;
+		cmsg->cmsg_type = IP_PKTINFO;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(info));
+		memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+	}
+	msg.msg_controllen = CMSG_SPACE(cmsg->cmsg_len - CMSG_LEN(0));
+	return sendmsg(fd, &msg, 0) == 1 ? 0 : -errno;
+}
+
+static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len)
+{
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_name = to, .msg_namelen = len, .msg_iov = &iov, .msg_iovlen = 1,
+	};
+	struct io_uring_sqe sqe = { .fd = fd };
+	int ret;
+
+	switch (c->op) {
+	case IOU_LISTEN:
+		sqe.opcode = IORING_OP_LISTEN;
+		sqe.len = 1;
+		return uring_do(&sqe);
+	case IOU_CONNECT:
+		sqe.opcode = IORING_OP_CONNECT;
+		sqe.addr = (uintptr_t)to;
+		sqe.off = len;
+		return uring_do(&sqe);
+	default:
+		sqe.opcode = IORING_OP_SENDMSG;
+		sqe.addr = (uintptr_t)&msg;
+		sqe.len = 1;
+		ret = uring_do(&sqe);
+		return ret == 1 ? 0 : ret < 0 ? ret : -EIO;
+	}
+}
+
+/* What the cell is about, on a socket that knows nothing yet. 0 or -errno. */
+static int do_op(const struct cell *c, int fd, int port)
+{
+	union addr to;
+	socklen_t len = make_addr(&to, text_of(c->form, VIRT4, VIRT6), port);
+	int err;
+
+	switch (c->op) {
+	case LATE_LISTEN:
+	case LATE_CONNECT:
+	case LATE_SENDTO:
+		err = set_noport(fd) ?: do_bind_any(c, fd);
+		if (err)
+			return err;
+		break;
+	default:
+		break;
+	}
+	if (c->form == UNSPEC && (c->op == SENDTO || c->op == PKTINFO || c->op == IOU_SEND ||
+				  c->op == LATE_SENDTO))
+		to.sa.sa_family = AF_UNSPEC;
+	switch (c->op) {
+	case BIND:
+		return do_bind_any(c, fd);
+	case LISTEN:
+	case LATE_LISTEN:
+		return listen(fd, 1) ? -errno : 0;
+	case CONNECT:
+	case LATE_CONNECT:
+		return connect(fd, &to.sa, len) ? -errno : 0;
+	case FASTOPEN:
+		return sendto(fd, "x", 1, MSG_FASTOPEN, &to.sa, len) == 1 ? 0 : -errno;
+	case SENDTO:
+	case LATE_SENDTO:
+		return sendto(fd, "x", 1, 0, &to.sa, len) == 1 ? 0 : -errno;
+	case PKTINFO:
+		return do_pktinfo(c, fd, &to, len);
+	default:
+		return do_uring(c, fd, &to, len);
+	}
+}
+
+FIXTURE_SETUP(matrix)
+{
+	const struct cell *c = &variant->cell;
+	union addr a;
+	socklen_t len;
+
+	self->skel = NULL;
+	self->cgroup = cgroup_enter(CGROUP);
+	if (self->cgroup == -EOPNOTSUPP)
+		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+	ASSERT_LE(0, self->cgroup);
+	ASSERT_EQ(0, net_setup(&self->net));
+	self->skel = open_policy();
+	ASSERT_NE(NULL, self->skel);
+	set_policy(&self->skel->bss->policy, &self->net);
+	self->skel->bss->policy.mapped = c->form == MAPPED || c->form == ON6;
+	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
+
+	self->server = peer_socket(&self->net, is_v6_form(c->form) ? AF_INET6 : AF_INET,
+				   c->proto == UDP ? SOCK_DGRAM : SOCK_STREAM, 0);
+	ASSERT_LE(0, self->server);
+	len = make_addr(&a, is_v6_form(c->form) ? PEER6 : PEER4, 0);
+	ASSERT_EQ(0, bind(self->server, &a.sa, len));
+	if (c->proto != UDP)
+		ASSERT_EQ(0, listen(self->server, 8));
+	self->port = port_of(self->server);
+	ASSERT_LT(0, self->port);
+}
+
+FIXTURE_TEARDOWN(matrix)
+{
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	cgroup_sock__destroy(self->skel);
+}
+
+/* What each program found, where it ran. */
+static void check_seen(struct __test_metadata *_metadata, const struct cell *c,
+		       const struct seen *seen, int port, unsigned int hooks)
+{
+	int i, family;
+
+	for (i = 0; i < HOOKS; i++) {
+		EXPECT_EQ(!!(hooks & H(i)), seen[i].runs)
+			TH_LOG("%s", hook_names[i]);
+		if (!(hooks & H(i)) || !seen[i].runs)
+			continue;
+		EXPECT_EQ(c->proto == UDP ? SOCK_DGRAM : SOCK_STREAM, seen[i].type);
+		EXPECT_EQ(c->proto == UDP ? IPPROTO_UDP : IPPROTO_TCP, seen[i].protocol);
+		EXPECT_EQ(domain_of(c->form), seen[i].family);
+		if (i == POST_BIND4 || i == POST_BIND6)
+			continue;
+		family = i == AUTOBIND ? domain_of(c->form) :
+			 i == BIND4 || i == CONNECT4 || i == SENDMSG4 ? AF_INET : AF_INET6;
+		EXPECT_EQ(family, seen[i].user_family)
+			TH_LOG("%s", hook_names[i]);
+		if (i == BIND4 || i == BIND6 || i == AUTOBIND) {
+			EXPECT_EQ(0, seen[i].port);
+			continue;
+		}
+		/* Whom the caller named, and not to whom it was sent. */
+		EXPECT_EQ(htons(port), seen[i].port);
+		if (family == AF_INET) {
+			EXPECT_EQ(inet_addr(VIRT4), seen[i].ip[0]);
+		} else if (c->form == INET6) {
+			struct in6_addr virt;
+
+			inet_pton(AF_INET6, VIRT6, &virt);
+			EXPECT_EQ(0, memcmp(&virt, seen[i].ip, sizeof(virt)));
+		} else {
+			EXPECT_EQ(inet_addr(VIRT4), seen[i].ip[3]);
+		}
+	}
+}
+
+/* From the peer to the host's address @text. */
+static int knock(struct __test_metadata *_metadata, const struct cell *c, const struct net *net,
+		 const char *text, int port)
+{
+	union addr a;
+	socklen_t len = make_addr(&a, text, port);
+	int fd, ret;
+
+	fd = peer_socket(net, a.sa.sa_family, c->proto == UDP ? SOCK_DGRAM : SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	if (c->proto == UDP)
+		ret = sendto(fd, text, strlen(text), 0, &a.sa, len) < 0 ? -errno : 0;
+	else
+		ret = connect(fd, &a.sa, len) ? -errno : 0;
+	if (ret < 0 || c->proto != UDP) {
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+/* A socket that waits for others: only the one IP reaches it. */
+static void check_server(struct __test_metadata *_metadata, const struct cell *c,
+			 const struct net *net, int fd)
+{
+	const char *pin = is_v6_form(c->form) ? PIN6 : PIN4;
+	const char *other = is_v6_form(c->form) ? OTHER6 : OTHER4;
+	int port = port_of(fd), from, others, conn, peer;
+	char buf[INET6_ADDRSTRLEN] = "";
+	socklen_t len = sizeof(union addr);
+	union addr a;
+
+	ASSERT_LT(0, port);
+	if (c->proto != UDP) {
+		if (c->op == BIND)
+			ASSERT_EQ(0, listen(fd, 1));
+		ASSERT_EQ(0, knock(_metadata, c, net, pin, port));
+		conn = accept(fd, NULL, NULL);
+		ASSERT_LE(0, conn);
+		close(conn);
+		ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
+		EXPECT_LT(0, from);
+		EXPECT_EQ(0, others);
+		EXPECT_EQ(-ECONNREFUSED, knock(_metadata, c, net, other, port));
+		/* The kernel's own answer to that. */
+		ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
+		return;
+	}
+	/* In this order: what came first would be read first. */
+	close(knock(_metadata, c, net, other, port));
+	peer = knock(_metadata, c, net, pin, port);
+	ASSERT_LE(0, peer);
+	ASSERT_LT(0, recvfrom(fd, buf, sizeof(buf) - 1, 0, &a.sa, &len));
+	EXPECT_STREQ(pin, buf);
+	ASSERT_EQ(1, sendto(fd, "y", 1, 0, &a.sa, len));
+	ASSERT_EQ(1, recv(peer, buf, 1, 0));
+	close(peer);
+	ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
+	EXPECT_LT(0, from);
+	EXPECT_EQ(0, others);
+}
+
+/* A socket that talked to the peer: who does the peer say it was? */
+static void check_client(struct __test_metadata *_metadata, const struct cell *c,
+			 const struct net *net, int fd, int server)
+{
+	bool connected = c->op == CONNECT || c->op == LATE_CONNECT || c->op == IOU_CONNECT ||
+			 c->op == FASTOPEN;
+	const char *pin = is_v6_form(c->form) ? PIN6 : PIN4;
+	socklen_t len = sizeof(union addr);
+	int from, others, conn = -1;
+	union addr a;
+	char x;
+
+	if (connected) {
+		ASSERT_EQ(0, getpeername(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, name_of(c->form, PEER4, PEER6)));
+		if (c->op != FASTOPEN)
+			ASSERT_EQ(1, send(fd, "x", 1, 0));
+	}
+	len = sizeof(a);
+	if (c->proto == UDP) {
+		ASSERT_EQ(1, recvfrom(server, &x, 1, 0, &a.sa, &len));
+	} else {
+		conn = accept(server, &a.sa, &len);
+		ASSERT_LE(0, conn);
+		ASSERT_EQ(1, recv(conn, &x, 1, 0));
+	}
+	EXPECT_TRUE(same_ip(&a, pin));
+	ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
+	EXPECT_LT(0, from);
+	EXPECT_EQ(0, others);
+	if (conn >= 0)
+		close(conn);
+	if (c->proto == UDP && !connected)
+		check_server(_metadata, c, net, fd);
+}
+
+/*
+ * Each hook of the cell refuses once; then nothing is held and a retry works. The
+ * newest hook first: without it the rest waits for packets that do not come.
+ */
+TEST_F(matrix, cell)
+{
+	const struct cell *c = &variant->cell;
+	struct policy *policy = &self->skel->bss->policy;
+	struct seen *seen = self->skel->bss->seen;
+	socklen_t len;
+	union addr a;
+	int fd, i;
+
+	for (i = HOOKS - 1; i >= 0; i--) {
+		unsigned int hooks = c->hooks;
+
+		if (!(c->hooks & H(i)))
+			continue;
+		fd = make_socket(c);
+		ASSERT_LE(0, fd);
+		memset(seen, 0, HOOKS * sizeof(*seen));
+		policy->deny = H(i);
+		ASSERT_EQ(-EPERM, do_op(c, fd, self->port))
+			TH_LOG("%s does not refuse", hook_names[i]);
+		policy->deny = 0;
+		/* Where sendmsg refuses, the socket has its port already. */
+		if (i == SENDMSG4 || i == SENDMSG6) {
+			hooks &= ~H(AUTOBIND);
+			if (c->op == LATE_SENDTO) {
+				close(fd);
+				continue;
+			}
+		} else {
+			EXPECT_EQ(0, port_of(fd));
+		}
+		memset(seen, 0, HOOKS * sizeof(*seen));
+		ASSERT_EQ(0, do_op(c, fd, self->port));
+		check_seen(_metadata, c, seen, self->port, hooks);
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		ASSERT_TRUE(same_ip(&a, name_of(c->form, PIN4, PIN6)));
+		if (c->op == BIND || c->op == LISTEN || c->op == LATE_LISTEN ||
+		    c->op == IOU_LISTEN)
+			check_server(_metadata, c, &self->net, fd);
+		else
+			check_client(_metadata, c, &self->net, fd, self->server);
+		close(fd);
+	}
+}
+
+/* Why a cell of the product is not tested; NULL: it is, or would have to be. */
+static const char *excluded(enum proto p, enum form f, enum op o)
+{
+	bool stream = p == TCP || p == MPTCP, sctp = p == SCTP_STREAM || p == SCTP_SEQPACKET;
+
+	if ((o == BINDX || o == CONNECTX || o == DSTADDR) && !sctp)
+		return "of SCTP only";
+	if (o == FASTOPEN && !stream)
+		return "of TCP and MPTCP only";
+	if ((o == LISTEN || o == LATE_LISTEN || o == IOU_LISTEN) && !stream && !sctp)
+		return "EOPNOTSUPP, no listen()";
+	if (stream && (o == SENDTO || o == PKTINFO || o == LATE_SENDTO || o == IOU_SEND))
+		return "no address in a send: fastopen is that";
+	if (sctp && o == PKTINFO)
+		return "no such control message: dstaddr is that";
+	if ((p == PING || p == RAW || p == HDRINCL) &&
+	    (o == LATE_CONNECT || o == LATE_SENDTO))
+		return "no ports to leave open";
+	if (p == HDRINCL && f != INET && f != INET6)
+		return "the header has a plain address";
+	if ((p == PING || p == RAW) && (f == MAPPED || f == ON6))
+		return "IPv6 sockets send no IPv4";
+	if (f == ON6 && (o == BIND || o == BINDX || o == LATE_LISTEN ||
+			       o == LATE_CONNECT || o == LATE_SENDTO))
+		return "bind() of AF_INET6: EAFNOSUPPORT";
+	if (f == ON6 && (o == LISTEN || o == IOU_LISTEN))
+		return "listen() has no address: mapped is that";
+	if (f == ON6 && stream)
+		return "connect() of AF_INET6: EAFNOSUPPORT";
+	if (f == UNSPEC && (o == CONNECT || o == FASTOPEN || o == IOU_CONNECT || o == CONNECTX))
+		return "disconnects";
+	if (f == UNSPEC && (o == LISTEN || o == IOU_LISTEN))
+		return "listen() has no address: inet is that";
+	return NULL;
+}
+
+/* Every cell of the product is tested, not covered yet, or excluded: no fourth. */
+TEST(matrix_is_complete)
+{
+	static bool tested[PROTOS][FORMS][OPS];
+	int p, f, o, in = 0, out = 0, open = 0;
+	const char *why;
+
+#define X(p, f, o, h) tested[p][f][o] = true;
+	CELLS(X)
+#undef X
+	for (p = 0; p < PROTOS; p++) {
+		for (f = 0; f < FORMS; f++) {
+			for (o = 0; o < OPS; o++) {
+				why = excluded(p, f, o);
+				EXPECT_FALSE(why && tested[p][f][o]);
+				if (tested[p][f][o]) {
+					in++;
+					continue;
+				}
+				if (why)
+					out++;
+				else
+					open++;
+				TH_LOG("%s %s %s: %s", proto_names[p], form_names[f], op_names[o],
+				       why ?: "not covered yet");
+				/* These rows are whole. */
+				EXPECT_TRUE(why || p > UDP);
+			}
+		}
+	}
+	TH_LOG("%d cells: %d tested, %d not covered yet, %d excluded",
+	       in + open + out, in, open, out);
+}
+
+/* Another local address than the policy's, denied or lost. */
+FIXTURE(autobind)
+{
+	struct cgroup_sock *skel;
+	struct net net;
+	int cgroup;
+};
+
+FIXTURE_SETUP(autobind)
+{
+	self->skel = NULL;
+	self->cgroup = cgroup_enter(CGROUP);
+	if (self->cgroup == -EOPNOTSUPP)
+		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+	ASSERT_LE(0, self->cgroup);
+	ASSERT_EQ(0, net_setup(&self->net));
+	self->skel = open_policy();
+	ASSERT_NE(NULL, self->skel);
+	set_policy(&self->skel->bss->policy, &self->net);
+	self->skel->links.one_ip_autobind =
+		bpf_program__attach_cgroup(self->skel->progs.one_ip_autobind, self->cgroup);
+	/* Without the type there is nothing to test, and that is a failure. */
+	ASSERT_NE(NULL, self->skel->links.one_ip_autobind);
+}
+
+FIXTURE_TEARDOWN(autobind)
+{
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	cgroup_sock__destroy(self->skel);
+}
+
+/* bind() without a port to another address; nobody looked then. */
+TEST_F(autobind, bound_address_stays)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, set_noport(fd));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, OTHER4, 0)));
+	EXPECT_EQ(-1, listen(fd, 1));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(0, port_of(fd));
+
+	/* The program that writes what is there, or nothing, lets it pass. */
+	inet_pton(AF_INET, OTHER4, &self->skel->bss->policy.pin4);
+	EXPECT_EQ(0, listen(fd, 1));
+	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
+	EXPECT_EQ(inet_addr(OTHER4), self->skel->bss->seen[AUTOBIND].ip[0]);
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, OTHER4));
+	close(fd);
+}
+
+/* An address that is none of the host's: as from bind(). */
+TEST_F(autobind, foreign_address)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	inet_pton(AF_INET, VIRT4, &self->skel->bss->policy.pin4);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, listen(fd, 1));
+	EXPECT_EQ(EADDRNOTAVAIL, errno);
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, "0.0.0.0"));
+	inet_pton(AF_INET, PIN4, &self->skel->bss->policy.pin4);
+	EXPECT_EQ(0, listen(fd, 1));
+	close(fd);
+}
+
+/* No port is left at the address: the address does not stay behind. */
+TEST_F(autobind, no_port_left)
+{
+	socklen_t len = sizeof(union addr);
+	int fd, holder, one = 1, range = 40000 | 40000 << 16;
+	union addr a;
+
+	/* Bound outside the policy's sight. */
+	self->skel->bss->policy.netns = 0;
+	holder = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, holder);
+	ASSERT_EQ(0, bind(holder, &a.sa, make_addr(&a, PIN6, 40000)));
+	self->skel->bss->policy.netns = self->net.cookie;
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range, sizeof(range)));
+	make_addr(&a, PEER6, 9);
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in6)));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, "::"));
+	EXPECT_EQ(0, a.in6.sin6_port);
+	len = sizeof(one);
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, &len));
+	EXPECT_EQ(0, one);
+	close(holder);
+	make_addr(&a, PEER6, 9);
+	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in6)));
+	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
+	EXPECT_EQ(40000, port_of(fd));
+	close(fd);
+}
+
+/* The address goes where the port goes, and the program is asked again. */
+TEST_F(autobind, released_with_the_port)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN4));
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	EXPECT_EQ(0, port_of(fd));
+	inet_pton(AF_INET, OTHER4, &self->skel->bss->policy.pin4);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, OTHER4));
+	close(fd);
+
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, listen(fd, 1));
+	ASSERT_EQ(0, shutdown(fd, SHUT_RDWR));
+	/* getsockname() goes on showing the port, on all kernels. */
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, "0.0.0.0"));
+	inet_pton(AF_INET, PIN4, &self->skel->bss->policy.pin4);
+	ASSERT_EQ(0, listen(fd, 1));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN4));
+	EXPECT_EQ(4, self->skel->bss->seen[AUTOBIND].runs);
+	close(fd);
+}
+
+/* So does IPV6_V6ONLY, which an IPv6 address sets. */
+TEST_F(autobind, ipv6only_released_with_the_port)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	socklen_t len = sizeof(int);
+	int fd, v6only, one = 1;
+	union addr a;
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+	EXPECT_EQ(1, v6only);
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+	EXPECT_EQ(0, v6only);
+	self->skel->bss->policy.mapped = 1;
+	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, "::ffff:" PEER4, 9)));
+	close(fd);
+
+	/* What the task asked for is its own. */
+	self->skel->bss->policy.mapped = 0;
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+	EXPECT_EQ(1, v6only);
+	close(fd);
+}
+
+/* The option that left the port to connect() is cleared before that. */
+TEST_F(autobind, late_port_is_seen)
+{
+	int fd, server, zero = 0;
+	union addr a;
+
+	server = peer_socket(&self->net, AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER4, 0)));
+	ASSERT_EQ(0, listen(server, 1));
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, set_noport(fd));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, PIN4, 0)));
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &zero, sizeof(zero)));
+	self->skel->bss->policy.deny = H(AUTOBIND);
+	make_addr(&a, PEER4, port_of(server));
+	EXPECT_EQ(-1, connect(fd, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(1, self->skel->bss->seen[AUTOBIND].runs);
+	EXPECT_EQ(0, port_of(fd));
+	self->skel->bss->policy.deny = 0;
+	EXPECT_EQ(0, connect(fd, &a.sa, sizeof(a.in)));
+	close(fd);
+	close(server);
+}
+
+/* What the program says is what the caller gets, if it is an error. */
+TEST_F(autobind, set_retval)
+{
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	make_addr(&a, PEER4, 9);
+	self->skel->bss->policy.retval = -ENOBUFS;
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(ENOBUFS, errno);
+	self->skel->bss->policy.retval = 5;
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(0, port_of(fd));
+	self->skel->bss->policy.retval = 0;
+	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(3, self->skel->bss->seen[AUTOBIND].runs);
+	close(fd);
+}
+
+/* An ICMPv6 socket takes no v4-mapped address from a program, as from nobody. */
+TEST_F(autobind, ping_mapped)
+{
+	struct icmp6_hdr echo = { .icmp6_type = ICMP6_ECHO_REQUEST };
+	int fd, range;
+	union addr a;
+
+	range = open("/proc/sys/net/ipv4/ping_group_range", O_WRONLY);
+	ASSERT_LE(0, range);
+	ASSERT_EQ(3, write(range, "0 0", 3));
+	close(range);
+	fd = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
+	ASSERT_LE(0, fd);
+	make_addr(&a, PEER6, 0);
+	self->skel->bss->policy.mapped = 1;
+	EXPECT_EQ(-1, sendto(fd, &echo, sizeof(echo), 0, &a.sa, sizeof(a.in6)));
+	EXPECT_EQ(EINVAL, errno);
+	self->skel->bss->policy.mapped = 0;
+	EXPECT_EQ(sizeof(echo), sendto(fd, &echo, sizeof(echo), 0, &a.sa, sizeof(a.in6)));
+	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
+	close(fd);
+}
+
+/*
+ * A UDP socket that AUTOBIND gave an address does not receive what is sent to a
+ * group that it joined, as one that bind() gave it. One that it left alone does.
+ */
+static int group_reaches(struct __test_metadata *_metadata, const struct net *net)
+{
+	struct ip_mreqn mreq = {};
+	int fd, peer, got;
+	union addr a;
+	char c;
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	inet_pton(AF_INET, "239.1.1.1", &mreq.imr_multiaddr);
+	mreq.imr_ifindex = if_nametoindex("wire0");
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &mreq, sizeof(mreq)));
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
+	peer = peer_socket(net, AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, peer);
+	inet_pton(AF_INET, PEER4, &mreq.imr_address);
+	mreq.imr_ifindex = 0;
+	ASSERT_EQ(0, setsockopt(peer, IPPROTO_IP, IP_MULTICAST_IF, &mreq, sizeof(mreq)));
+	ASSERT_EQ(1, sendto(peer, "g", 1, 0, &a.sa, make_addr(&a, "239.1.1.1", port_of(fd))));
+	/* What is sent to the one IP arrives, and after it. */
+	ASSERT_EQ(1, sendto(peer, "u", 1, 0, &a.sa, make_addr(&a, PIN4, port_of(fd))));
+	ASSERT_EQ(1, recv(fd, &c, 1, 0));
+	got = c == 'g';
+	close(peer);
+	close(fd);
+	return got;
+}
+
+TEST_F(autobind, multicast)
+{
+	EXPECT_EQ(0, group_reaches(_metadata, &self->net));
+	self->skel->bss->policy.pin4 = 0;
+	EXPECT_EQ(1, group_reaches(_metadata, &self->net));
+	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
+}
+
+/* What the verifier and attaching refuse. */
+#define LD(r, o) { .code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = r, .src_reg = BPF_REG_1, .off = o }
+#define ST(o) { .code = BPF_ST | BPF_MEM | BPF_W, .dst_reg = BPF_REG_1, .off = o }
+#define RET(n) { .code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = n }, { .code = BPF_JMP | BPF_EXIT }
+#define CTX(field) offsetof(struct bpf_sock_addr, field)
+
+static const struct {
+	const char *what;
+	struct bpf_insn insns[4];
+	int cnt;
+	const char *log;	/* NULL: loads */
+} programs[] = {
+	{ "return 0", { RET(0) }, 2, NULL },
+	{ "return 1", { RET(1) }, 2, NULL },
+	{ "return 2", { RET(2) }, 2, "should have been in [0, 1]" },
+	{ "read both addresses", { LD(0, CTX(user_ip4)), LD(0, CTX(user_ip6[3])), RET(1) }, 4, NULL },
+	{ "write an IPv4 address", { ST(CTX(user_ip4)), RET(1) }, 3, NULL },
+	{ "write an IPv6 address", { ST(CTX(user_ip6[3])), RET(1) }, 3, NULL },
+	{ "read the port", { LD(0, CTX(user_port)), RET(1) }, 3, NULL },
+	{ "write the port", { ST(CTX(user_port)), RET(1) }, 3, "invalid bpf_context access" },
+	{ "write the family", { ST(CTX(user_family)), RET(1) }, 3, "invalid bpf_context access" },
+	{ "read msg_src_ip4", { LD(0, CTX(msg_src_ip4)), RET(1) }, 3, "invalid bpf_context access" },
+	{ "bpf_bind()", { { .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_bind }, RET(1) }, 3,
+	  "cannot use helper bpf_bind" },
+};
+
+static int load_program(int i, enum bpf_prog_type type, char *log, size_t size)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = BPF_CGROUP_INET_AUTOBIND,
+		    .log_buf = log, .log_size = log ? size : 0, .log_level = log ? 1 : 0);
+
+	return bpf_prog_load(type, "autobind", "GPL", programs[i].insns, programs[i].cnt, &opts);
+}
+
+TEST(autobind_programs)
+{
+	static char log[65536];
+	int i, fd, cgroup;
+
+	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
+		*log = 0;
+		fd = load_program(i, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, log, sizeof(log));
+		EXPECT_EQ(!programs[i].log, fd >= 0)
+			TH_LOG("%s: %s", programs[i].what, log);
+		if (programs[i].log)
+			EXPECT_NE(NULL, strstr(log, programs[i].log))
+				TH_LOG("%s: %s", programs[i].what, log);
+		if (fd >= 0)
+			close(fd);
+	}
+	EXPECT_EQ(-EINVAL, load_program(1, BPF_PROG_TYPE_CGROUP_SOCK, NULL, 0));
+
+	cgroup = cgroup_enter(CGROUP);
+	if (cgroup == -EOPNOTSUPP)
+		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+	ASSERT_LE(0, cgroup);
+	fd = load_program(1, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, NULL, 0);
+	EXPECT_LE(0, fd);
+	EXPECT_EQ(-EINVAL, bpf_prog_attach(fd, cgroup, BPF_CGROUP_INET4_BIND, 0));
+	EXPECT_EQ(0, bpf_prog_attach(fd, cgroup, BPF_CGROUP_INET_AUTOBIND, 0));
+	EXPECT_EQ(0, bpf_prog_detach2(fd, cgroup, BPF_CGROUP_INET_AUTOBIND));
+	close(fd);
+	close(cgroup);
+	cgroup_leave(CGROUP);
+}
+
+/*
+ * What the hooks were made for. In one cgroup: a service that binds to any
+ * address, one that does not bind, and a client that talks to both by way of
+ * localhost, and to the peer. All of it programs as they are written today.
+ */
+FIXTURE(one_ip)
+{
+	struct cgroup_sock *skel;
+	struct net net;
+	int cgroup;
+};
+
+FIXTURE_SETUP(one_ip)
+{
+	struct policy *policy;
+
+	self->skel = NULL;
+	self->cgroup = cgroup_enter(CGROUP);
+	if (self->cgroup == -EOPNOTSUPP)
+		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+	ASSERT_LE(0, self->cgroup);
+	ASSERT_EQ(0, net_setup(&self->net));
+	self->skel = open_policy();
+	ASSERT_NE(NULL, self->skel);
+	policy = &self->skel->bss->policy;
+	set_policy(policy, &self->net);
+	/* Localhost is the one IP. */
+	inet_pton(AF_INET, "127.0.0.1", &policy->from4);
+	inet_pton(AF_INET6, "::1", policy->from6);
+	policy->to4 = policy->pin4;
+	memcpy(policy->to6, policy->pin6, sizeof(policy->to6));
+	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
+}
+
+FIXTURE_TEARDOWN(one_ip)
+{
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	cgroup_sock__destroy(self->skel);
+}
+
+/* The client talks to @to; @listener says from where. -1: no answer there. */
+static int talk(struct __test_metadata *_metadata, int domain, int type, int protocol,
+		const char *to, int listener, const char *pin)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a, from;
+	int fd, conn;
+	char c;
+
+	fd = socket(domain, type, protocol);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, to, port_of(listener));
+	if (type == SOCK_STREAM) {
+		ASSERT_EQ(0, connect(fd, &a.sa, len));
+		len = sizeof(from);
+		conn = accept(listener, &from.sa, &len);
+		ASSERT_LE(0, conn);
+		close(conn);
+	} else {
+		ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+		len = sizeof(from);
+		ASSERT_EQ(1, recvfrom(listener, &c, 1, 0, &from.sa, &len));
+	}
+	EXPECT_TRUE(same_ip(&from, pin));
+	return fd;
+}
+
+static int peer_service(struct __test_metadata *_metadata, const struct net *net, int type,
+			const char *peer)
+{
+	union addr a;
+	socklen_t len = make_addr(&a, peer, 0);
+	int fd = peer_socket(net, a.sa.sa_family, type, 0);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, len));
+	if (type == SOCK_STREAM)
+		ASSERT_EQ(0, listen(fd, 8));
+	return fd;
+}
+
+static void scenario(struct __test_metadata *_metadata, const struct net *net, int domain,
+		     const char *any, const char *local, const char *pin, const char *other,
+		     const char *peer)
+{
+	static const int protocols[] = { IPPROTO_TCP, IPPROTO_MPTCP };
+	const struct cell tcp = { .proto = TCP }, udp = { .proto = UDP };
+	int at, elsewhere, from, others, i, datagrams, far_stream, far_datagrams;
+	int services[ARRAY_LEN(protocols)][2], clients[16], n = 0;
+	socklen_t len;
+	union addr a;
+
+	len = make_addr(&a, any, 0);
+	for (i = 0; i < (int)ARRAY_LEN(protocols); i++) {
+		services[i][0] = socket(domain, SOCK_STREAM, protocols[i]);
+		services[i][1] = socket(domain, SOCK_STREAM, protocols[i]);
+		ASSERT_LE(0, services[i][0]);
+		ASSERT_LE(0, services[i][1]);
+		ASSERT_EQ(0, bind(services[i][0], &a.sa, len));
+		ASSERT_EQ(0, listen(services[i][0], 8));
+		ASSERT_EQ(0, listen(services[i][1], 8));
+	}
+	datagrams = socket(domain, SOCK_DGRAM, 0);
+	ASSERT_LE(0, datagrams);
+	ASSERT_EQ(0, bind(datagrams, &a.sa, len));
+	far_stream = peer_service(_metadata, net, SOCK_STREAM, peer);
+	far_datagrams = peer_service(_metadata, net, SOCK_DGRAM, peer);
+
+	for (i = 0; i < (int)ARRAY_LEN(protocols); i++) {
+		clients[n++] = talk(_metadata, domain, SOCK_STREAM, protocols[i], local,
+				    services[i][0], pin);
+		clients[n++] = talk(_metadata, domain, SOCK_STREAM, protocols[i], local,
+				    services[i][1], pin);
+		clients[n++] = talk(_metadata, domain, SOCK_STREAM, protocols[i], peer,
+				    far_stream, pin);
+	}
+	clients[n++] = talk(_metadata, domain, SOCK_DGRAM, 0, local, datagrams, pin);
+	clients[n++] = talk(_metadata, domain, SOCK_DGRAM, 0, peer, far_datagrams, pin);
+
+	ASSERT_EQ(0, diag_count(PIN4, PIN6, &at, &elsewhere));
+	EXPECT_EQ(0, elsewhere);
+	/* The services, and the clients' UDP sockets. */
+	EXPECT_LE(7, at);
+	for (i = 0; i < (int)ARRAY_LEN(protocols); i++) {
+		ASSERT_EQ(0, knock(_metadata, &tcp, net, pin, port_of(services[i][0])));
+		ASSERT_EQ(0, knock(_metadata, &tcp, net, pin, port_of(services[i][1])));
+	}
+	ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
+	TH_LOG("%d packets and %d sockets of %s, %d and %d others", from, at, pin, others,
+	       elsewhere);
+	EXPECT_LT(0, from);
+	EXPECT_EQ(0, others);
+	/* Last: the kernel itself answers these. */
+	for (i = 0; i < (int)ARRAY_LEN(protocols); i++) {
+		EXPECT_EQ(-ECONNREFUSED, knock(_metadata, &tcp, net, other, port_of(services[i][0])));
+		EXPECT_EQ(-ECONNREFUSED, knock(_metadata, &tcp, net, other, port_of(services[i][1])));
+	}
+	ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
+	close(knock(_metadata, &udp, net, other, port_of(datagrams)));
+	EXPECT_EQ(-1, recv(datagrams, &a, 1, MSG_DONTWAIT));
+	while (n)
+		close(clients[--n]);
+	for (i = 0; i < (int)ARRAY_LEN(protocols); i++) {
+		close(services[i][0]);
+		close(services[i][1]);
+	}
+	close(datagrams);
+	close(far_stream);
+	close(far_datagrams);
+}
+
+TEST_F(one_ip, scenario)
+{
+	scenario(_metadata, &self->net, AF_INET, "0.0.0.0", "127.0.0.1", PIN4, OTHER4, PEER4);
+	scenario(_metadata, &self->net, AF_INET6, "::", "::1", PIN6, OTHER6, PEER6);
+}
+
+/*
+ * Programs come and go while sockets are bound. Where none came or went, what
+ * was bound has to be as the programs want it, or as without them.
+ */
+#define STORM_SECONDS 3
+
+enum { DETACHED, ATTACHING, ATTACHED, DETACHING };
+
+struct storm {
+	unsigned int epoch;	/* the lowest two bits: what the attacher is at */
+	bool stop;
+	int domain;
+	unsigned long attached, detached, wrong;
+};
+
+static bool bound_as(int fd, const char *text)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+
+	return !getsockname(fd, &a.sa, &len) && a.in.sin_port && same_ip(&a, text);
+}
+
+static void *storm_binds(void *arg)
+{
+	struct storm *s = arg;
+	const char *any = s->domain == AF_INET ? "0.0.0.0" : "::";
+	const char *pin = s->domain == AF_INET ? PIN4 : PIN6;
+	union addr peer, local;
+	socklen_t len = make_addr(&peer, s->domain == AF_INET ? PEER4 : PEER6, 9);
+	unsigned int before, after;
+	int fd, ret, how;
+
+	for (how = 0; !__atomic_load_n(&s->stop, __ATOMIC_RELAXED); how = (how + 1) % 4) {
+		fd = socket(s->domain, how < 3 ? SOCK_STREAM : SOCK_DGRAM,
+			    how == 1 ? IPPROTO_MPTCP : 0);
+		before = __atomic_load_n(&s->epoch, __ATOMIC_SEQ_CST);
+		if (how == 2)
+			ret = bind(fd, &local.sa, make_addr(&local, any, 0));
+		else if (how < 3)
+			ret = listen(fd, 1);
+		else
+			ret = sendto(fd, "x", 1, 0, &peer.sa, len) == 1 ? 0 : -1;
+		after = __atomic_load_n(&s->epoch, __ATOMIC_SEQ_CST);
+		if (ret || (!bound_as(fd, any) && !bound_as(fd, pin))) {
+			__sync_fetch_and_add(&s->wrong, 1);
+		} else if (before == after && (before & 3) == ATTACHED) {
+			__sync_fetch_and_add(&s->attached, 1);
+			if (!bound_as(fd, pin))
+				__sync_fetch_and_add(&s->wrong, 1);
+		} else if (before == after && (before & 3) == DETACHED) {
+			__sync_fetch_and_add(&s->detached, 1);
+			if (!bound_as(fd, any))
+				__sync_fetch_and_add(&s->wrong, 1);
+		}
+		close(fd);
+	}
+	return NULL;
+}
+
+TEST_F(one_ip, storm)
+{
+	const char *seconds = getenv("STORM_SECONDS");
+	struct storm storms[2] = { { .domain = AF_INET }, { .domain = AF_INET6 } };
+	unsigned long turns = 0, seen[2][2];
+	struct bpf_link **links[] = {
+		&self->skel->links.one_ip_autobind, &self->skel->links.one_ip_bind4,
+		&self->skel->links.one_ip_bind6,
+	};
+	struct bpf_program *progs[] = {
+		self->skel->progs.one_ip_autobind, self->skel->progs.one_ip_bind4,
+		self->skel->progs.one_ip_bind6,
+	};
+	struct timespec now, end;
+	pthread_t threads[2];
+	int i;
+
+	ASSERT_NE(NULL, self->skel->links.one_ip_autobind);
+	for (i = 0; i < 2; i++) {
+		storms[i].epoch = ATTACHED;
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, storm_binds, &storms[i]));
+	}
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += seconds ? atoi(seconds) : STORM_SECONDS;
+	do {
+		/* Stay until both have done something in this state. */
+		for (i = 0; i < 2; i++) {
+			seen[i][0] = __atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED);
+			while (__atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED) == seen[i][0] &&
+			       !__atomic_load_n(&storms[i].wrong, __ATOMIC_RELAXED))
+				sched_yield();
+			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);
+		}
+		for (i = 0; i < (int)ARRAY_LEN(links); i++) {
+			bpf_link__destroy(*links[i]);
+			*links[i] = NULL;
+		}
+		for (i = 0; i < 2; i++)
+			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);
+		for (i = 0; i < 2; i++) {
+			seen[i][1] = __atomic_load_n(&storms[i].detached, __ATOMIC_RELAXED);
+			while (__atomic_load_n(&storms[i].detached, __ATOMIC_RELAXED) == seen[i][1] &&
+			       !__atomic_load_n(&storms[i].wrong, __ATOMIC_RELAXED))
+				sched_yield();
+			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);
+		}
+		for (i = 0; i < (int)ARRAY_LEN(links); i++) {
+			*links[i] = bpf_program__attach_cgroup(progs[i], self->cgroup);
+			ASSERT_NE(NULL, *links[i]);
+		}
+		for (i = 0; i < 2; i++)
+			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);
+		turns++;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec < end.tv_sec && !storms[0].wrong && !storms[1].wrong);
+	for (i = 0; i < 2; i++) {
+		__atomic_store_n(&storms[i].stop, true, __ATOMIC_RELAXED);
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, storms[i].wrong);
+		EXPECT_LT(0, storms[i].attached);
+		EXPECT_LT(0, storms[i].detached);
+		TH_LOG("%lu turns, %lu sockets with and %lu without programs", turns,
+		       storms[i].attached, storms[i].detached);
+	}
 }
 
 TEST_HARNESS_MAIN

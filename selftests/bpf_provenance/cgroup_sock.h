@@ -9,4 +9,42 @@ enum bind_address {
 	V6_LOOPBACK,	/* ::1 */
 };
 
+enum hook {
+	BIND4,
+	BIND6,
+	POST_BIND4,
+	POST_BIND6,
+	CONNECT4,
+	CONNECT6,
+	SENDMSG4,
+	SENDMSG6,
+	AUTOBIND,
+	HOOKS
+};
+
+/* What a program found, when it last ran. */
+struct seen {
+	__u32 runs;
+	__u32 user_family;
+	__u32 ip[4];		/* IPv4: the first */
+	__u32 port;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+};
+
+/*
+ * "One IP": what the policy programs do with the sockets of one network
+ * namespace. All addresses in network byte order.
+ */
+struct policy {
+	__u64 netns;		/* cookie; 0: do nothing, see nothing */
+	__u32 deny;		/* bit mask of hooks */
+	__u32 mapped;		/* AUTOBIND: AF_INET6 sockets are for IPv4 */
+	__s32 retval;		/* AUTOBIND: for bpf_set_retval(), if not 0 */
+	__u32 pin4, pin6[4];	/* the one IP */
+	__u32 from4, from6[4];	/* who connects or sends to this ... */
+	__u32 to4, to6[4];	/* ... is sent there */
+};
+
 #endif

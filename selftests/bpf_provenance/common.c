@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/compiler.h>
 #include <linux/init.h>
 #include <linux/magic.h>
@@ -14,6 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include <bpf/bpf.h>
 
 #include "common.h"
 
@@ -193,4 +196,50 @@ void cgroup_leave(const char *name)
 	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
 	if (!cgroup_join(CGROUP_ROOT))
 		rmdir(path);
+}
+
+int drop_cap(int cap)
+{
+	struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &h, d))
+		return -errno;
+	d[cap / 32].effective &= ~(1U << cap % 32);
+	return syscall(SYS_capset, &h, d) ? -errno : 0;
+}
+
+bool has_autobind(void)
+{
+	static const struct bpf_insn allow[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = BPF_CGROUP_INET_AUTOBIND);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "allow", "GPL", allow,
+			       ARRAY_LEN(allow), &opts);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* linux/filter.h is not installed. */
+#define INSN(c, d, s, o, i)						\
+	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\
+			    .off = (o), .imm = (i) })
+
+int make_functions(struct bpf_insn *insns, int n)
+{
+	int i, cnt = 0;
+
+	for (i = 1; i < n; i++)
+		insns[cnt++] = INSN(BPF_JMP | BPF_CALL, 0, BPF_PSEUDO_CALL, 0,
+				    (n - 1) + 2 + 2 * (i - 1) - i);
+	for (i = 0; i < n; i++) {
+		insns[cnt++] = INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0);
+		insns[cnt++] = INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+	}
+	return cnt;
 }

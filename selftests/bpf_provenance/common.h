@@ -11,6 +11,8 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+struct bpf_insn;
+
 /* All of these return 0 or a file descriptor, or a negative errno. */
 
 /*
@@ -68,6 +70,19 @@ int cgroup_enter(const char *name);
 
 /* Move the caller back to the root, and remove the cgroup. */
 void cgroup_leave(const char *name);
+
+/* Take a capability from the calling thread. */
+int drop_cap(int cap);
+
+/* Does the kernel know BPF_CGROUP_INET_AUTOBIND? */
+bool has_autobind(void);
+
+/*
+ * Make a program of @n functions that return 0: the first calls each of the
+ * others, which are all the same. Returns the number of instructions.
+ */
+int make_functions(struct bpf_insn *insns, int n);
+#define FUNCTIONS_INSNS(n) (3 * (n))
 
 /* Does @ip lie in the code that a spinner runs? */
 bool in_spinner(uint64_t ip);

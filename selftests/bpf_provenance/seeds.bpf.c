@@ -77,3 +77,10 @@ int deny_post_bind4(struct bpf_sock *ctx)
 	bind_runs++;
 	return 0;
 }
+
+SEC("cgroup/autobind")
+int deny_autobind(struct bpf_sock_addr *ctx)
+{
+	bind_runs++;
+	return 0;
+}

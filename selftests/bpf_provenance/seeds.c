@@ -34,9 +34,6 @@
 #define ATTEMPTS (20 * NMIS)
 #define CGROUP "bpf_provenance_seeds"
 
-/* include/uapi/linux/perf_event.h has it only with the series. */
-#define BPF_EVENT_SUBPROG_LOAD 3
-
 static void row(const char *key, const char *promise, const char *tests, const char *measured)
 {
 	printf("seed\t%s\t%s\t%s\t%s\n", key, promise, tests, measured);
@@ -151,8 +148,11 @@ static int measure_nmi(void)
 	err = copy_file("/proc/self/exe", path);
 	if (err)
 		return fail(path, err);
-	skel = seeds__open_and_load();
+	skel = seeds__open();
 	if (!skel)
+		return fail("open", errno);
+	bpf_program__set_autoload(skel->progs.deny_autobind, false);
+	if (seeds__load(skel))
 		return fail("load", errno);
 	fd = memfd_create("interrupted", 0);
 	if (fd < 0 || ftruncate(fd, sizeof(*s)))
@@ -216,6 +216,7 @@ static int measure_records(void)
 		.config = PERF_COUNT_SW_DUMMY,
 		.ksymbol = 1,
 		.bpf_event = 1,
+		.bpf_subprog = 1,
 		.watermark = 1,
 	};
 	size_t page = sysconf(_SC_PAGESIZE), size = 64 * page;
@@ -226,6 +227,10 @@ static int measure_records(void)
 	char text[256];
 
 	fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0 && errno == EINVAL) {
+		attr.bpf_subprog = 0;
+		fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	}
 	if (fd < 0)
 		return fail("perf_event_open", errno);
 	ring = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -237,6 +242,7 @@ static int measure_records(void)
 	bpf_program__set_autoload(skel->progs.on_nmi, false);
 	bpf_program__set_autoload(skel->progs.deny_bind4, false);
 	bpf_program__set_autoload(skel->progs.deny_post_bind4, false);
+	bpf_program__set_autoload(skel->progs.deny_autobind, false);
 	if (seeds__load(skel))
 		return fail("load three subprograms", errno);
 
@@ -250,15 +256,15 @@ static int measure_records(void)
 			symbols++;
 		if (h->type == PERF_RECORD_BPF_EVENT) {
 			events += *bpf_type == PERF_BPF_EVENT_PROG_LOAD;
-			subprogs += *bpf_type == BPF_EVENT_SUBPROG_LOAD;
+			subprogs += *bpf_type == PERF_BPF_EVENT_SUBPROG_LOAD;
 		}
 		at += h->size;
 	}
 	if (!events || symbols < 3)
 		return fail("no records of the load", ENODATA);
 	snprintf(text, sizeof(text),
-		 "3 subprograms: %d records with id, sub_id, tag, address, length and name; KSYMBOL has no id, BPF_EVENT no address",
-		 subprogs);
+		 "3 subprograms: %d records with id, sub_id, tag, address, length and name%s",
+		 subprogs, subprogs ? "" : "; KSYMBOL has no id, BPF_EVENT no address");
 	row("bpf-event", "one PERF_RECORD_BPF_EVENT per subprogram, which stands alone",
 	    "bpf_event.subprog.records", text);
 	seeds__destroy(skel);
@@ -365,20 +371,31 @@ static int measure_hooks(void)
 		err = fail(PING_GROUPS, err);
 		goto out_cgroup;
 	}
-	skel = seeds__open_and_load();
+	skel = seeds__open();
 	if (!skel) {
-		err = fail("load", errno);
+		err = fail("open", errno);
 		goto out_groups;
+	}
+	/* A policy denies all that its kernel lets it deny. */
+	bpf_program__set_autoload(skel->progs.deny_autobind, has_autobind());
+	if (seeds__load(skel)) {
+		err = fail("load", errno);
+		goto out_skel;
 	}
 	skel->links.deny_bind4 = bpf_program__attach_cgroup(skel->progs.deny_bind4, cgroup);
 	skel->links.deny_post_bind4 =
 		bpf_program__attach_cgroup(skel->progs.deny_post_bind4, cgroup);
-	if (!skel->links.deny_bind4 || !skel->links.deny_post_bind4)
+	if (has_autobind())
+		skel->links.deny_autobind =
+			bpf_program__attach_cgroup(skel->progs.deny_autobind, cgroup);
+	if (!skel->links.deny_bind4 || !skel->links.deny_post_bind4 ||
+	    (has_autobind() && !skel->links.deny_autobind))
 		err = fail("attach", errno);
 	else
 		err = try_ways(text, sizeof(text));
 	if (!err && !skel->bss->bind_runs)
 		err = fail("no hook ran", ENODATA);
+out_skel:
 	seeds__destroy(skel);
 out_groups:
 	set_ping_groups(ping_groups, NULL, 0);

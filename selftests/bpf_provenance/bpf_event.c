@@ -1,0 +1,2111 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the perf record stream says of BPF text: PERF_RECORD_KSYMBOL, and
+ * PERF_RECORD_BPF_EVENT with attr.bpf_subprog. All of it runs in task context;
+ * where the kernel emits from elsewhere, the test says so and asserts it.
+ *
+ *  ksymbol.*	the ranges and names of images and programs, with and without a
+ *		JIT, and when the records of a struct_ops come
+ *  attr.*	who may ask for bpf_subprog, and that nothing changes for those who
+ *		do not
+ *  subprog.*	each kind of program and image against bpf_prog_info, kallsyms and
+ *		the other records
+ *  functions.*	programs of 1, 7 and 256 functions
+ *  unload.*	the ways in which a program goes, and who does it
+ *  storm.*	10,000 programs with one tag and name on two CPUs: who had an address?
+ *  stream.*	what is lost, what a listener is not meant to see, and the forms of
+ *		a record and of a ring
+ *  listeners.*	1, 8 and 64 of them
+ *
+ * Those of ksymbol look at what every kernel since 5.1 emits; the others fail
+ * where perf_event_open() does not know attr.bpf_subprog. Needs root.
+ */
+#include <bpf/btf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <linux/compiler.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "../kselftest_harness.h"
+#include "bpf_event.skel.h"
+#include "common.h"
+#include "perf_ring.h"
+
+#define RING_PAGES 64
+#define MAX_FUNCTIONS 256
+#define MAX_LIVE 1024	/* ranges at a time */
+#define JIT_ENABLE "/proc/sys/net/core/bpf_jit_enable"
+
+/* --- records --------------------------------------------------------------- */
+
+struct ksymbol_record {
+	struct perf_event_header header;
+	uint64_t addr;
+	uint32_t len;
+	uint16_t ksym_type;
+	uint16_t flags;
+	char name[];
+};
+
+struct bpf_record {
+	struct perf_event_header header;
+	uint16_t type;
+	uint16_t flags;
+	uint32_t id;
+	uint8_t tag[BPF_TAG_SIZE];
+};
+
+struct text_record {
+	struct bpf_record bpf;
+	uint32_t sub_id;
+	uint32_t sub_cnt;
+	uint64_t addr;
+	uint32_t len;
+	uint16_t name_off;
+	uint16_t kind;
+	uint32_t prog_type;
+	uint32_t attach_type;
+	uint64_t load_time;
+	uint64_t seq;
+	char name[];
+};
+
+/* perf_ring_bpf_attr() asks for these behind each record. */
+struct id_sample {
+	uint32_t pid;
+	uint32_t tid;
+	uint64_t time;
+};
+
+/* A record, whatever its type: what it does not have is 0. */
+struct event {
+	uint32_t type;
+	struct text_record r;
+	char name[128];
+	struct id_sample id;
+};
+
+struct events {
+	struct event *e;
+	size_t nr, room;
+};
+
+static void take_record(struct events *ev, const struct perf_event_header *h)
+{
+	const struct text_record *t = (void *)h;
+	const struct ksymbol_record *k = (void *)h;
+	struct event *e;
+
+	if (ev->nr == ev->room) {
+		ev->room = ev->room ? 2 * ev->room : 1024;
+		ev->e = realloc(ev->e, ev->room * sizeof(*ev->e));
+		if (!ev->e)
+			abort();
+	}
+	e = &ev->e[ev->nr++];
+	memset(e, 0, sizeof(*e));
+	e->type = h->type;
+	memcpy(&e->id, (char *)h + h->size - sizeof(e->id), sizeof(e->id));
+	if (h->type == PERF_RECORD_KSYMBOL) {
+		e->r.addr = k->addr;
+		e->r.len = k->len;
+		e->r.bpf.flags = k->flags;
+		snprintf(e->name, sizeof(e->name), "%s", k->name);
+	} else if (h->type == PERF_RECORD_BPF_EVENT) {
+		if (t->bpf.type < PERF_BPF_EVENT_SUBPROG_LOAD) {
+			e->r.bpf = t->bpf;
+			return;
+		}
+		e->r = *t;
+		snprintf(e->name, sizeof(e->name), "%s", (char *)h + t->name_off);
+	}
+}
+
+static void take_ring(struct events *ev, struct perf_ring *r)
+{
+	const struct perf_event_header *h;
+
+	while ((h = perf_ring_next(r)))
+		take_record(ev, h);
+}
+
+static void take_all(struct events *ev, struct perf_rings *rs)
+{
+	int i;
+
+	for (i = 0; i < rs->nr; i++)
+		take_ring(ev, rs->ring[i]);
+}
+
+static void forget(struct events *ev)
+{
+	free(ev->e);
+	memset(ev, 0, sizeof(*ev));
+}
+
+static bool is_text(const struct event *e)
+{
+	return e->type == PERF_RECORD_BPF_EVENT && e->r.bpf.type >= PERF_BPF_EVENT_SUBPROG_LOAD;
+}
+
+/* A symbol of BPF, that comes or goes. */
+static bool is_symbol(const struct event *e)
+{
+	return e->type == PERF_RECORD_KSYMBOL && !strncmp(e->name, "bpf_", 4);
+}
+
+static bool ends(const struct event *e)
+{
+	if (e->type == PERF_RECORD_KSYMBOL)
+		return e->r.bpf.flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER;
+	return e->r.bpf.type == PERF_BPF_EVENT_SUBPROG_UNLOAD ||
+	       e->r.bpf.type == PERF_BPF_EVENT_IMAGE_DEL;
+}
+
+static struct event *find(struct events *ev, int bpf_type, uint32_t id, uint32_t sub_id)
+{
+	size_t i;
+
+	for (i = 0; i < ev->nr; i++)
+		if (ev->e[i].type == PERF_RECORD_BPF_EVENT &&
+		    ev->e[i].r.bpf.type == bpf_type && ev->e[i].r.bpf.id == id &&
+		    ev->e[i].r.sub_id == sub_id)
+			return &ev->e[i];
+	return NULL;
+}
+
+/* Until the record is there: the kernel may take a grace period. */
+static struct event *wait_for(struct events *ev, struct perf_rings *rs, int bpf_type, uint32_t id,
+			      uint32_t sub_id)
+{
+	struct event *e;
+
+	while (take_all(ev, rs), !(e = find(ev, bpf_type, id, sub_id)))
+		usleep(1000);
+	return e;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	return x->id.time < y->id.time ? -1 : x->id.time > y->id.time;
+}
+
+static int by_seq(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	return x->r.seq < y->r.seq ? -1 : x->r.seq > y->r.seq;
+}
+
+static bool overlap(const struct event *a, const struct event *b)
+{
+	return a->r.addr < b->r.addr + b->r.len && b->r.addr < a->r.addr + a->r.len;
+}
+
+/*
+ * Of the ranges that @which looks at, how many came while another was there
+ * that they overlap? Sorts the events.
+ */
+static int count_overlaps(struct events *ev, bool (*which)(const struct event *))
+{
+	const struct event *live[MAX_LIVE], *e;
+	int i, nr = 0, overlaps = 0;
+	size_t j;
+
+	qsort(ev->e, ev->nr, sizeof(*ev->e), by_time);
+	for (j = 0; j < ev->nr; j++) {
+		e = &ev->e[j];
+		if (!which(e))
+			continue;
+		for (i = 0; i < nr; i++) {
+			if (ends(e) ? live[i]->r.addr == e->r.addr && !strcmp(live[i]->name, e->name) :
+				      overlap(live[i], e))
+				break;
+		}
+		if (ends(e)) {
+			if (i < nr)
+				live[i] = live[--nr];
+			continue;
+		}
+		if (i < nr && !overlaps++)
+			ksft_print_msg("%s overlaps the %u bytes of %s, %lld behind\n", e->name,
+				       live[i]->r.len, live[i]->name,
+				       (long long)(e->r.addr - live[i]->r.addr));
+		if (nr == MAX_LIVE)
+			abort();
+		live[nr++] = e;
+	}
+	return overlaps;
+}
+
+/* --- what the kernel says elsewhere ------------------------------------------ */
+
+struct symbol {
+	uint64_t addr;
+	char name[128];
+};
+
+struct symbols {
+	struct symbol s[2048];
+	int nr;
+};
+
+/* The symbols of BPF in kallsyms. */
+static struct symbols *read_kallsyms(void)
+{
+	struct symbols *sy = calloc(1, sizeof(*sy));
+	char line[1024], name[128], module[64];
+	unsigned long long addr;
+	FILE *f = fopen("/proc/kallsyms", "r");
+
+	if (!f || !sy)
+		abort();
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx %*c %127s %63s", &addr, name, module) != 3 ||
+		    strcmp(module, "[bpf]") || sy->nr == ARRAY_LEN(sy->s))
+			continue;
+		sy->s[sy->nr].addr = addr;
+		snprintf(sy->s[sy->nr].name, sizeof(sy->s[0].name), "%s", name);
+		sy->nr++;
+	}
+	fclose(f);
+	return sy;
+}
+
+static const char *symbol_at(const struct symbols *sy, uint64_t addr)
+{
+	int i;
+
+	for (i = 0; i < sy->nr; i++)
+		if (sy->s[i].addr == addr)
+			return sy->s[i].name;
+	return NULL;
+}
+
+/* What bpf_prog_info says of a program. */
+struct truth {
+	struct bpf_prog_info info;
+	uint64_t addr[MAX_FUNCTIONS];
+	uint32_t len[MAX_FUNCTIONS];
+	uint8_t tag[MAX_FUNCTIONS][BPF_TAG_SIZE];
+};
+
+static int get_truth(struct truth *t, int fd)
+{
+	uint32_t len = sizeof(t->info);
+
+	memset(&t->info, 0, sizeof(t->info));
+	t->info.jited_ksyms = (uintptr_t)t->addr;
+	t->info.nr_jited_ksyms = MAX_FUNCTIONS;
+	t->info.jited_func_lens = (uintptr_t)t->len;
+	t->info.nr_jited_func_lens = MAX_FUNCTIONS;
+	t->info.prog_tags = (uintptr_t)t->tag;
+	t->info.nr_prog_tags = MAX_FUNCTIONS;
+	return bpf_prog_get_info_by_fd(fd, &t->info, &len);
+}
+
+/* --- programs without a skeleton --------------------------------------------- */
+
+static int load_functions(int n)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET_EGRESS);
+	struct bpf_insn insns[FUNCTIONS_INSNS(MAX_FUNCTIONS)];
+	int cnt = make_functions(insns, n);
+
+	return bpf_prog_load(BPF_PROG_TYPE_CGROUP_SKB, "functions", "GPL", insns, cnt, &opts);
+}
+
+/* Any type that wants no more than a return value of 0. */
+static int load_zero(enum bpf_prog_type type)
+{
+	struct bpf_insn insns[FUNCTIONS_INSNS(1)];
+
+	return bpf_prog_load(type, "zero", "GPL", insns, make_functions(insns, 1), NULL);
+}
+
+/*
+ * libbpf loads programs to find out what the kernel can do. Let it do so before
+ * anyone counts: the tests are children of this process.
+ */
+static __attribute__((constructor)) void probe_features(void)
+{
+	int fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Attaches fentry programs to @n system calls; each gets a trampoline. */
+static int make_trampolines(int *links, int n)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY);
+	struct bpf_insn insns[FUNCTIONS_INSNS(1)];
+	int i, fd, made = 0, cnt = make_functions(insns, 1);
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct btf_type *t;
+
+	if (!btf)
+		return -errno;
+	for (i = 1; i < (int)btf__type_cnt(btf) && made < n; i++) {
+		t = btf__type_by_id(btf, i);
+		if (!btf_is_func(t) ||
+		    strncmp(btf__name_by_offset(btf, t->name_off), "__x64_sys_", 10))
+			continue;
+		opts.attach_btf_id = i;
+		fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "zero", "GPL", insns, cnt, &opts);
+		if (fd < 0)
+			continue;
+		links[made] = bpf_link_create(fd, 0, BPF_TRACE_FENTRY, NULL);
+		if (links[made] >= 0)
+			made++;
+		close(fd);
+	}
+	btf__free(btf);
+	return made;
+}
+
+/* Opens the object with only the named programs. */
+static struct bpf_event *open_only(const char *const *names)
+{
+	struct bpf_event *skel = bpf_event__open();
+	struct bpf_program *prog;
+
+	for (; skel && *names; names++) {
+		prog = bpf_object__find_program_by_name(skel->obj, *names);
+		if (!prog)
+			abort();
+		bpf_program__set_autoload(prog, true);
+	}
+	return skel;
+}
+
+#define OPEN_ONLY(...) open_only((const char *const []){ __VA_ARGS__, NULL })
+
+/* A congestion control with four functions, registered without a link. */
+static struct bpf_event *load_struct_ops(void)
+{
+	struct bpf_event *skel = OPEN_ONLY("ca_init", "ca_ssthresh", "ca_cong_avoid",
+					   "ca_undo_cwnd");
+
+	if (!skel)
+		return NULL;
+	bpf_map__set_autocreate(skel->maps.ca, true);
+	if (!bpf_event__load(skel))
+		return skel;
+	bpf_event__destroy(skel);
+	return NULL;
+}
+
+static int write_file(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, strlen(value)) != (ssize_t)strlen(value))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/* --- PERF_RECORD_KSYMBOL ------------------------------------------------------ */
+
+#define TRAMPOLINES 64
+
+FIXTURE(ksymbol)
+{
+	struct perf_rings rings;
+	struct events ev;
+	struct bpf_event *skel;
+	struct bpf_link *link;
+	int trampolines[TRAMPOLINES];
+	int nr_trampolines;
+	bool jit_off;
+};
+
+FIXTURE_SETUP(ksymbol)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+
+	attr.ksymbol = 1;
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, perf_rings_open(&self->rings, &attr, RING_PAGES));
+}
+
+FIXTURE_TEARDOWN(ksymbol)
+{
+	while (self->nr_trampolines)
+		close(self->trampolines[--self->nr_trampolines]);
+	bpf_link__destroy(self->link);
+	bpf_event__destroy(self->skel);
+	if (self->jit_off)
+		write_file(JIT_ENABLE, "1");
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+static bool is_trampoline(const struct event *e)
+{
+	return is_symbol(e) && !strncmp(e->name, "bpf_trampoline_", 15);
+}
+
+TEST_F(ksymbol, trampolines)
+{
+	int i, images = 0;
+
+	self->nr_trampolines = make_trampolines(self->trampolines, TRAMPOLINES);
+	ASSERT_EQ(TRAMPOLINES, self->nr_trampolines);
+	take_all(&self->ev, &self->rings);
+	for (i = 0; i < (int)self->ev.nr; i++)
+		images += is_trampoline(&self->ev.e[i]) && !ends(&self->ev.e[i]);
+	ASSERT_LE(TRAMPOLINES, images);
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_symbol));
+}
+
+/* Several in one page. */
+TEST_F(ksymbol, struct_ops)
+{
+	int i, images = 0;
+
+	self->skel = load_struct_ops();
+	ASSERT_NE(NULL, self->skel);
+	self->link = bpf_map__attach_struct_ops(self->skel->maps.ca);
+	ASSERT_NE(NULL, self->link);
+	take_all(&self->ev, &self->rings);
+	for (i = 0; i < (int)self->ev.nr; i++)
+		images += !strncmp(self->ev.e[i].name, "bpf__tcp_congestion_ops_", 24);
+	ASSERT_EQ(4, images);
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_symbol));
+}
+
+/*
+ * A kprobe event says in the same ring when reg() publishes the trampolines:
+ * their symbols have to be there before.
+ */
+TEST_F(ksymbol, struct_ops_before_reg)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	int i, before = 0, after = 0, regs = 0;
+	struct perf_ring kprobe;
+	FILE *f;
+
+	f = fopen("/sys/bus/event_source/devices/kprobe/type", "r");
+	if (!f)
+		SKIP(return, "no kprobe events");
+	ASSERT_EQ(1, fscanf(f, "%u", &attr.type));
+	fclose(f);
+	attr.config = 0;
+	attr.kprobe_func = (uintptr_t)"tcp_register_congestion_control";
+	attr.sample_period = 1;
+	attr.bpf_event = 0;
+	ASSERT_EQ(0, perf_ring_open(&kprobe, &attr, -1, 0, 0));
+	ASSERT_EQ(0, ioctl(kprobe.fd, PERF_EVENT_IOC_SET_OUTPUT, self->rings.ring[0]->fd));
+
+	self->skel = load_struct_ops();
+	ASSERT_NE(NULL, self->skel);
+	self->link = bpf_map__attach_struct_ops(self->skel->maps.ca);
+	ASSERT_NE(NULL, self->link);
+	take_ring(&self->ev, self->rings.ring[0]);
+	for (i = 0; i < (int)self->ev.nr; i++) {
+		regs += self->ev.e[i].type == PERF_RECORD_SAMPLE;
+		if (!strncmp(self->ev.e[i].name, "bpf__tcp_congestion_ops_", 24))
+			*(regs ? &after : &before) += 1;
+	}
+	perf_ring_close(&kprobe);
+	ASSERT_EQ(1, regs);
+	EXPECT_EQ(4, before);
+	EXPECT_EQ(0, after);
+}
+
+/* A registration that fails leaves no symbol, and the map can be used again. */
+TEST_F(ksymbol, struct_ops_refused)
+{
+	struct bpf_event *twin;
+	struct symbols *sy;
+	int i, came = 0, left = 0;
+
+	self->skel = load_struct_ops();
+	ASSERT_NE(NULL, self->skel);
+	self->link = bpf_map__attach_struct_ops(self->skel->maps.ca);
+	ASSERT_NE(NULL, self->link);
+	twin = load_struct_ops();
+	ASSERT_NE(NULL, twin);
+	/* The name is taken. */
+	ASSERT_EQ(NULL, bpf_map__attach_struct_ops(twin->maps.ca));
+	EXPECT_EQ(EEXIST, errno);
+	ASSERT_EQ(NULL, bpf_map__attach_struct_ops(twin->maps.ca));
+	EXPECT_EQ(EEXIST, errno);
+
+	sy = read_kallsyms();
+	for (i = 0; i < sy->nr; i++)
+		left += !strncmp(sy->s[i].name, "bpf__tcp_congestion_ops_", 24);
+	free(sy);
+	EXPECT_EQ(4, left);
+	take_all(&self->ev, &self->rings);
+	for (i = 0; i < (int)self->ev.nr; i++)
+		if (!strncmp(self->ev.e[i].name, "bpf__tcp_congestion_ops_", 24))
+			came += ends(&self->ev.e[i]) ? -1 : 1;
+	EXPECT_EQ(4, came);
+
+	bpf_link__destroy(self->link);
+	self->link = bpf_map__attach_struct_ops(twin->maps.ca);
+	EXPECT_NE(NULL, self->link);
+	bpf_link__destroy(self->link);
+	self->link = NULL;
+	bpf_event__destroy(twin);
+}
+
+TEST_F(ksymbol, no_jit)
+{
+	int fd, i, err, symbols = 0, loads = 0;
+
+	err = write_file(JIT_ENABLE, "0");
+	if (err == -EINVAL)
+		SKIP(return, "CONFIG_BPF_JIT_ALWAYS_ON");
+	ASSERT_EQ(0, err);
+	self->jit_off = true;
+	fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
+	ASSERT_LE(0, fd);
+	close(fd);
+	take_all(&self->ev, &self->rings);
+	for (i = 0; i < (int)self->ev.nr; i++) {
+		loads += self->ev.e[i].type == PERF_RECORD_BPF_EVENT;
+		if (self->ev.e[i].type != PERF_RECORD_KSYMBOL)
+			continue;
+		if (!symbols++)
+			TH_LOG("a symbol '%s' at %llx, %u bytes", self->ev.e[i].name,
+			       (unsigned long long)self->ev.e[i].r.addr, self->ev.e[i].r.len);
+	}
+	EXPECT_EQ(2, loads);
+	EXPECT_EQ(0, symbols);
+}
+
+/* kallsyms has one function more than bpf_prog_info, and so must the records. */
+TEST_F(ksymbol, exception_callback)
+{
+	struct symbols *before = read_kallsyms(), *after;
+	int i, j, new = 0, missing = 0;
+	struct truth t;
+
+	self->skel = OPEN_ONLY("throws");
+	ASSERT_NE(NULL, self->skel);
+	ASSERT_EQ(0, bpf_event__load(self->skel));
+	after = read_kallsyms();
+	ASSERT_EQ(0, get_truth(&t, bpf_program__fd(self->skel->progs.throws)));
+	ASSERT_EQ(1, t.info.nr_jited_ksyms);
+
+	take_all(&self->ev, &self->rings);
+	for (i = 0; i < after->nr; i++) {
+		if (symbol_at(before, after->s[i].addr))
+			continue;
+		new++;
+		for (j = 0; j < (int)self->ev.nr; j++)
+			if (is_symbol(&self->ev.e[j]) && !ends(&self->ev.e[j]) &&
+			    self->ev.e[j].r.addr == after->s[i].addr &&
+			    !strcmp(self->ev.e[j].name, after->s[i].name))
+				break;
+		if (j == (int)self->ev.nr && !missing++)
+			TH_LOG("no record of %s", after->s[i].name);
+	}
+	EXPECT_EQ(2, new);
+	EXPECT_EQ(0, missing);
+	free(before);
+	free(after);
+}
+
+/* --- perf_event_open() --------------------------------------------------------- */
+
+#define PARANOID "/proc/sys/kernel/perf_event_paranoid"
+
+FIXTURE(attr)
+{
+	char paranoid[16];
+};
+
+FIXTURE_SETUP(attr)
+{
+	int fd = open(PARANOID, O_RDONLY | O_CLOEXEC);
+
+	ASSERT_LE(0, fd);
+	ASSERT_LT(0, read(fd, self->paranoid, sizeof(self->paranoid) - 1));
+	close(fd);
+	ASSERT_EQ(0, pin_to_cpu(0));
+}
+
+FIXTURE_TEARDOWN(attr)
+{
+	write_file(PARANOID, self->paranoid);
+}
+
+static int try_open(const struct perf_event_attr *attr)
+{
+	struct perf_ring r;
+	int err;
+
+	err = perf_ring_open(&r, attr, 0, -1, 0);
+	if (!err)
+		perf_ring_close(&r);
+	return err;
+}
+
+TEST_F(attr, bits)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	/* The word behind read_format. */
+	__u64 *bits = &attr.read_format + 1;
+
+	attr.bpf_subprog = 1;
+	EXPECT_EQ(0, try_open(&attr));
+	/* It says more about what bpf_event asks for. */
+	attr.bpf_event = 0;
+	EXPECT_EQ(-EINVAL, try_open(&attr));
+	/* Also with what else is about text. */
+	attr.ksymbol = 1;
+	EXPECT_EQ(-EINVAL, try_open(&attr));
+
+	/* The bits behind it are still reserved. */
+	attr = perf_ring_bpf_attr();
+	ASSERT_FALSE(*bits >> 40);
+	attr.bpf_subprog = 1;
+	ASSERT_EQ(1, *bits >> 40);
+	*bits |= 1ULL << 41;
+	EXPECT_EQ(-EINVAL, try_open(&attr));
+	*bits = (*bits & ~(1ULL << 41)) | 1ULL << 63;
+	EXPECT_EQ(-EINVAL, try_open(&attr));
+}
+
+/* Addresses of other users' programs are for those who may profile the kernel. */
+TEST_F(attr, unprivileged)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr(), plain;
+	int status;
+	pid_t pid;
+
+	attr.exclude_kernel = 1;
+	plain = attr;
+	attr.bpf_subprog = 1;
+	ASSERT_EQ(0, write_file(PARANOID, "2"));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		ASSERT_EQ(0, setresuid(65534, 65534, 65534));
+		EXPECT_EQ(0, try_open(&plain));
+		EXPECT_EQ(-EACCES, try_open(&attr));
+		_exit(_metadata->exit_code);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+
+	ASSERT_EQ(0, write_file(PARANOID, "1"));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		ASSERT_EQ(0, setresuid(65534, 65534, 65534));
+		EXPECT_EQ(0, try_open(&attr));
+		_exit(_metadata->exit_code);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+/*
+ * Without the bit a listener gets the two records that 5.1 emitted, to the
+ * byte, also while another has it.
+ */
+TEST_F(attr, bit_clear)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	struct perf_ring plain, other;
+	struct bpf_record want;
+	struct truth t;
+	bool with_other;
+	char *data;
+	int fd;
+
+	attr.sample_id_all = 0;
+	ASSERT_EQ(0, perf_ring_open(&plain, &attr, -1, 0, 1));
+	attr.bpf_subprog = 1;
+	with_other = !perf_ring_open(&other, &attr, -1, 0, 1);
+	fd = load_functions(7);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, get_truth(&t, fd));
+	close(fd);
+
+	memset(&want, 0, sizeof(want));
+	want.header.type = PERF_RECORD_BPF_EVENT;
+	want.header.size = 24;
+	want.type = PERF_BPF_EVENT_PROG_LOAD;
+	want.id = t.info.id;
+	memcpy(want.tag, t.info.tag, sizeof(want.tag));
+	ASSERT_EQ(48, plain.page->data_head);
+	data = (char *)plain.page + sysconf(_SC_PAGESIZE);
+	EXPECT_EQ(0, memcmp(&want, data, 24));
+	want.type = PERF_BPF_EVENT_PROG_UNLOAD;
+	EXPECT_EQ(0, memcmp(&want, data + 24, 24));
+	perf_ring_close(&plain);
+	if (with_other) {
+		EXPECT_LT(48, other.page->data_head);
+		perf_ring_close(&other);
+	}
+}
+
+/* --- one record per subprogram ------------------------------------------------- */
+
+#define RECORD_SIZE 72	/* without the name; more only from a newer kernel */
+
+static int open_listener(struct __test_metadata *_metadata, struct perf_rings *rs, int pages)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	int err;
+
+	attr.bpf_subprog = 1;
+	err = perf_rings_open(rs, &attr, pages);
+	if (err)
+		TH_LOG("perf_event_open with bpf_subprog: %s", strerror(-err));
+	return err;
+}
+
+/*
+ * The records of a program that is loaded: one for each subprogram, each with
+ * what bpf_prog_info and kallsyms have. Returns how many.
+ */
+static int check_loaded(struct __test_metadata *_metadata, struct events *ev, int fd,
+			uint32_t attach_type)
+{
+	struct symbols *sy = read_kallsyms();
+	struct event *e;
+	struct truth t;
+	uint32_t i, nr;
+	size_t j;
+	int seen;
+
+	ASSERT_EQ(0, get_truth(&t, fd));
+	ASSERT_NE(0, t.info.nr_jited_ksyms);
+	e = find(ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
+	ASSERT_NE(NULL, e);
+	nr = e->r.sub_cnt;
+	EXPECT_LE(t.info.nr_jited_ksyms, nr);
+	for (i = 0; i < nr; i++) {
+		e = NULL;
+		for (seen = 0, j = 0; j < ev->nr; j++) {
+			if (!is_text(&ev->e[j]) || ev->e[j].r.bpf.id != t.info.id ||
+			    ev->e[j].r.sub_id != i)
+				continue;
+			e = &ev->e[j];
+			seen++;
+		}
+		ASSERT_EQ(1, seen)
+			TH_LOG("%d records of subprogram %u", seen, i);
+		EXPECT_EQ(PERF_BPF_EVENT_SUBPROG_LOAD, e->r.bpf.type);
+		EXPECT_EQ(0, e->r.bpf.flags);
+		EXPECT_EQ(nr, e->r.sub_cnt);
+		if (i < t.info.nr_jited_ksyms) {
+			EXPECT_EQ(t.addr[i], e->r.addr);
+			EXPECT_EQ(t.len[i], e->r.len);
+			EXPECT_EQ(0, memcmp(e->r.bpf.tag, i ? t.tag[i] : t.info.tag, BPF_TAG_SIZE));
+		}
+		EXPECT_LT(0, e->r.len);
+		EXPECT_LE(RECORD_SIZE, e->r.name_off);
+		EXPECT_EQ(PERF_BPF_EVENT_KIND_PROG, e->r.kind);
+		EXPECT_EQ(t.info.type, e->r.prog_type);
+		EXPECT_EQ(attach_type, e->r.attach_type);
+		EXPECT_EQ(t.info.load_time, e->r.load_time);
+		ASSERT_NE(NULL, symbol_at(sy, e->r.addr))
+			TH_LOG("subprogram %u, '%s', is not in kallsyms", i, e->name);
+		EXPECT_STREQ(symbol_at(sy, e->r.addr), e->name);
+		EXPECT_EQ(getpid(), e->id.pid);
+		EXPECT_EQ(gettid(), e->id.tid);
+	}
+	free(sy);
+	return nr;
+}
+
+/* Each range that came for @id has gone again, with the same words. */
+static void check_unloaded(struct __test_metadata *_metadata, struct events *ev, uint32_t id,
+			   uint16_t flags)
+{
+	struct event *load, *unload;
+	uint32_t i = 0, nr;
+
+	do {
+		load = find(ev, PERF_BPF_EVENT_SUBPROG_LOAD, id, i);
+		ASSERT_NE(NULL, load);
+		unload = find(ev, PERF_BPF_EVENT_SUBPROG_UNLOAD, id, i);
+		ASSERT_NE(NULL, unload);
+		nr = load->r.sub_cnt;
+		EXPECT_EQ(flags, unload->r.bpf.flags);
+		EXPECT_LT(load->r.seq, unload->r.seq);
+		EXPECT_STREQ(load->name, unload->name);
+		/* All that is left to compare. */
+		load->r.bpf = unload->r.bpf;
+		load->r.seq = unload->r.seq;
+		EXPECT_EQ(0, memcmp(&load->r, &unload->r, RECORD_SIZE));
+	} while (++i < nr);
+}
+
+FIXTURE(subprog)
+{
+	struct perf_rings rings;
+	struct events ev;
+	struct bpf_event *skel;
+	struct bpf_link *link;
+	int trampolines[TRAMPOLINES];
+	int nr_trampolines;
+	bool jit_off;
+};
+
+FIXTURE_SETUP(subprog)
+{
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, open_listener(_metadata, &self->rings, RING_PAGES));
+}
+
+FIXTURE_TEARDOWN(subprog)
+{
+	while (self->nr_trampolines)
+		close(self->trampolines[--self->nr_trampolines]);
+	bpf_link__destroy(self->link);
+	bpf_event__destroy(self->skel);
+	if (self->jit_off)
+		write_file(JIT_ENABLE, "1");
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+/* Loads one program of the skeleton and checks its records. */
+static int check_one(struct __test_metadata *_metadata, FIXTURE_DATA(subprog) *self,
+		     const char *name)
+{
+	struct bpf_program *prog;
+
+	self->skel = OPEN_ONLY(name);
+	ASSERT_NE(NULL, self->skel);
+	ASSERT_EQ(0, bpf_event__load(self->skel));
+	prog = bpf_object__find_program_by_name(self->skel->obj, name);
+	take_all(&self->ev, &self->rings);
+	return check_loaded(_metadata, &self->ev, bpf_program__fd(prog),
+			    bpf_program__expected_attach_type(prog));
+}
+
+TEST_F(subprog, records)
+{
+	struct truth t;
+	int i;
+
+	ASSERT_EQ(3, check_one(_metadata, self, "three_subprogs"));
+	ASSERT_EQ(0, get_truth(&t, bpf_program__fd(self->skel->progs.three_subprogs)));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+	bpf_event__destroy(self->skel);
+	self->skel = NULL;
+	take_all(&self->ev, &self->rings);
+	check_unloaded(_metadata, &self->ev, t.info.id, 0);
+	for (i = 0; i < (int)self->ev.nr; i++)
+		if (is_text(&self->ev.e[i]))
+			EXPECT_EQ(RECORD_SIZE, self->ev.e[i].r.name_off);
+}
+
+/* The same code and name twice: the tags and names are equal, the ids tell. */
+TEST_F(subprog, twins)
+{
+	int fd[2] = { load_functions(1), load_functions(1) };
+	struct event *one, *two;
+	struct truth t[2];
+
+	ASSERT_LE(0, fd[0]);
+	ASSERT_LE(0, fd[1]);
+	ASSERT_EQ(0, get_truth(&t[0], fd[0]));
+	ASSERT_EQ(0, get_truth(&t[1], fd[1]));
+	take_all(&self->ev, &self->rings);
+	check_loaded(_metadata, &self->ev, fd[0], BPF_CGROUP_INET_EGRESS);
+	check_loaded(_metadata, &self->ev, fd[1], BPF_CGROUP_INET_EGRESS);
+	one = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t[0].info.id, 0);
+	two = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t[1].info.id, 0);
+	EXPECT_STREQ(one->name, two->name);
+	EXPECT_EQ(0, memcmp(one->r.bpf.tag, two->r.bpf.tag, BPF_TAG_SIZE));
+	EXPECT_NE(one->r.bpf.id, two->r.bpf.id);
+	EXPECT_NE(one->r.addr, two->r.addr);
+	close(fd[0]);
+	take_all(&self->ev, &self->rings);
+	check_unloaded(_metadata, &self->ev, t[0].info.id, 0);
+	EXPECT_EQ(NULL, find(&self->ev, PERF_BPF_EVENT_SUBPROG_UNLOAD, t[1].info.id, 0));
+	close(fd[1]);
+}
+
+TEST_F(subprog, exception_callback)
+{
+	struct truth t;
+
+	/* The one that the verifier added comes last. */
+	EXPECT_EQ(2, check_one(_metadata, self, "throws"));
+	ASSERT_EQ(0, get_truth(&t, bpf_program__fd(self->skel->progs.throws)));
+	EXPECT_EQ(1, t.info.nr_jited_ksyms);
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+}
+
+TEST_F(subprog, freplace)
+{
+	struct bpf_event *ext;
+	int target, fd;
+
+	self->skel = OPEN_ONLY("has_replaced");
+	ASSERT_NE(NULL, self->skel);
+	ASSERT_EQ(0, bpf_event__load(self->skel));
+	target = bpf_program__fd(self->skel->progs.has_replaced);
+	ext = OPEN_ONLY("replacement");
+	ASSERT_NE(NULL, ext);
+	ASSERT_EQ(0, bpf_program__set_attach_target(ext->progs.replacement, target, "replaced"));
+	ASSERT_EQ(0, bpf_event__load(ext));
+	fd = bpf_program__fd(ext->progs.replacement);
+	self->link = bpf_program__attach_freplace(ext->progs.replacement, 0, NULL);
+	EXPECT_NE(NULL, self->link);
+
+	take_all(&self->ev, &self->rings);
+	EXPECT_EQ(2, check_loaded(_metadata, &self->ev, target, 0));
+	EXPECT_EQ(2, check_loaded(_metadata, &self->ev, fd, 0));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+	bpf_event__destroy(ext);
+}
+
+TEST_F(subprog, private_stack)
+{
+	static const uint8_t load_r9[] = { 0x49, 0xb9 };
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info);
+	uint8_t text[1024];
+
+	EXPECT_EQ(1, check_one(_metadata, self, "private_stack"));
+#ifdef __x86_64__
+	/* It has one: r9 points to it. */
+	info.jited_prog_insns = (uintptr_t)text;
+	info.jited_prog_len = sizeof(text);
+	ASSERT_EQ(0, bpf_prog_get_info_by_fd(bpf_program__fd(self->skel->progs.private_stack),
+					     &info, &len));
+	ASSERT_GE(sizeof(text), info.jited_prog_len);
+	EXPECT_NE(NULL, memmem(text, info.jited_prog_len, load_r9, sizeof(load_r9)));
+#endif
+}
+
+TEST_F(subprog, arena)
+{
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info);
+
+	EXPECT_EQ(1, check_one(_metadata, self, "uses_arena"));
+	ASSERT_EQ(0, bpf_prog_get_info_by_fd(bpf_program__fd(self->skel->progs.uses_arena),
+					     &info, &len));
+	EXPECT_LE(1, info.nr_map_ids);
+}
+
+TEST_F(subprog, sleepable)
+{
+	EXPECT_EQ(1, check_one(_metadata, self, "sleepable"));
+}
+
+/* An image is not a program: it has a range, a kind and a name. */
+static void check_image(struct __test_metadata *_metadata, const struct event *e, int kind)
+{
+	static const struct text_record none;
+
+	EXPECT_EQ(kind, e->r.kind);
+	EXPECT_LT(0, e->r.len);
+	EXPECT_GE(sysconf(_SC_PAGESIZE), e->r.len);
+	EXPECT_EQ(0, e->r.bpf.id);
+	EXPECT_EQ(0, memcmp(e->r.bpf.tag, none.bpf.tag, BPF_TAG_SIZE));
+	EXPECT_EQ(0, e->r.sub_id);
+	EXPECT_EQ(0, e->r.sub_cnt);
+	EXPECT_EQ(0, e->r.prog_type);
+	EXPECT_EQ(0, e->r.attach_type);
+	EXPECT_EQ(0, e->r.load_time);
+}
+
+/* How many images of this kind are there now? All have to be in kallsyms. */
+static int check_images(struct __test_metadata *_metadata, struct events *ev, int kind)
+{
+	struct symbols *sy = read_kallsyms();
+	int there = 0, known = 0;
+	struct event *e;
+	size_t i;
+	int j;
+
+	qsort(ev->e, ev->nr, sizeof(*ev->e), by_seq);
+	for (i = 0; i < ev->nr; i++) {
+		e = &ev->e[i];
+		if (!is_text(e) || e->r.bpf.type < PERF_BPF_EVENT_IMAGE_ADD || e->r.kind != kind)
+			continue;
+		check_image(_metadata, e, kind);
+		there += ends(e) ? -1 : 1;
+	}
+	for (j = 0; j < sy->nr; j++)
+		for (i = 0; i < ev->nr; i++) {
+			e = &ev->e[i];
+			if (!is_text(e) || ends(e) || e->r.kind != kind ||
+			    e->r.addr != sy->s[j].addr)
+				continue;
+			EXPECT_STREQ(sy->s[j].name, e->name);
+			known++;
+			break;
+		}
+	EXPECT_EQ(there, known);
+	free(sy);
+	return there;
+}
+
+TEST_F(subprog, struct_ops)
+{
+	struct truth t;
+
+	self->skel = load_struct_ops();
+	ASSERT_NE(NULL, self->skel);
+	self->link = bpf_map__attach_struct_ops(self->skel->maps.ca);
+	ASSERT_NE(NULL, self->link);
+	take_all(&self->ev, &self->rings);
+	EXPECT_EQ(1, check_loaded(_metadata, &self->ev,
+				  bpf_program__fd(self->skel->progs.ca_ssthresh),
+				  bpf_program__expected_attach_type(self->skel->progs.ca_ssthresh)));
+	EXPECT_EQ(4, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_STRUCT_OPS));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+
+	/* The map goes in a work item, and the programs with it. */
+	ASSERT_EQ(0, get_truth(&t, bpf_program__fd(self->skel->progs.ca_ssthresh)));
+	bpf_link__destroy(self->link);
+	self->link = NULL;
+	bpf_event__destroy(self->skel);
+	self->skel = NULL;
+	wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0);
+	check_unloaded(_metadata, &self->ev, t.info.id, PERF_BPF_EVENT_F_ASYNC);
+	EXPECT_EQ(0, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_STRUCT_OPS));
+}
+
+TEST_F(subprog, trampolines)
+{
+	int i, gone;
+
+	self->nr_trampolines = make_trampolines(self->trampolines, TRAMPOLINES);
+	ASSERT_EQ(TRAMPOLINES, self->nr_trampolines);
+	take_all(&self->ev, &self->rings);
+	EXPECT_EQ(TRAMPOLINES, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_TRAMPOLINE));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+
+	while (self->nr_trampolines)
+		close(self->trampolines[--self->nr_trampolines]);
+	/* Two grace periods later, in a work item. */
+	do {
+		usleep(1000);
+		take_all(&self->ev, &self->rings);
+		for (i = 0, gone = 0; i < (int)self->ev.nr; i++)
+			gone += is_text(&self->ev.e[i]) &&
+				self->ev.e[i].r.bpf.type == PERF_BPF_EVENT_IMAGE_DEL;
+	} while (gone < TRAMPOLINES);
+	EXPECT_EQ(0, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_TRAMPOLINE));
+	for (i = 0; i < (int)self->ev.nr; i++)
+		if (is_text(&self->ev.e[i]) &&
+		    self->ev.e[i].r.bpf.type == PERF_BPF_EVENT_IMAGE_DEL)
+			EXPECT_EQ(PERF_BPF_EVENT_F_ASYNC, self->ev.e[i].r.bpf.flags);
+}
+
+/* It gets its page at the first use, and keeps it: nothing to unregister. */
+TEST_F(subprog, dispatcher)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts);
+	struct symbols *sy = read_kallsyms();
+	char packet[64] = "";
+	int i;
+
+	for (i = 0; i < sy->nr; i++)
+		if (!strcmp(sy->s[i].name, "bpf_dispatcher_xdp"))
+			SKIP(return, "an XDP program was used since boot");
+	free(sy);
+	EXPECT_EQ(1, check_one(_metadata, self, "pass_packets"));
+	opts.data_in = packet;
+	opts.data_size_in = sizeof(packet);
+	opts.repeat = 2;	/* what is run once does not go through it */
+	ASSERT_EQ(0, bpf_prog_test_run_opts(bpf_program__fd(self->skel->progs.pass_packets), &opts));
+	take_all(&self->ev, &self->rings);
+	EXPECT_EQ(1, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_DISPATCHER));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+	bpf_event__destroy(self->skel);
+	self->skel = NULL;
+	take_all(&self->ev, &self->rings);
+	EXPECT_EQ(1, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_DISPATCHER));
+}
+
+/* "bpf_prog_TAG_NAME", as kallsyms would have it. */
+static void expected_name(char *name, size_t size, const struct truth *t)
+{
+	int i, n = snprintf(name, size, "bpf_prog_");
+
+	for (i = 0; i < BPF_TAG_SIZE; i++)
+		n += snprintf(name + n, size - n, "%02x", t->info.tag[i]);
+	snprintf(name + n, size - n, "_%s", t->info.name);
+}
+
+TEST_F(subprog, no_jit)
+{
+	char name[128];
+	struct event *e;
+	struct truth t;
+	int fd, err;
+
+	err = write_file(JIT_ENABLE, "0");
+	if (err == -EINVAL)
+		SKIP(return, "CONFIG_BPF_JIT_ALWAYS_ON");
+	ASSERT_EQ(0, err);
+	self->jit_off = true;
+	fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, get_truth(&t, fd));
+	ASSERT_EQ(0, t.info.jited_prog_len);
+	take_all(&self->ev, &self->rings);
+	e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
+	ASSERT_NE(NULL, e);
+	EXPECT_EQ(PERF_BPF_EVENT_F_NOJIT, e->r.bpf.flags);
+	EXPECT_EQ(0, e->r.addr);
+	EXPECT_EQ(0, e->r.len);
+	EXPECT_EQ(1, e->r.sub_cnt);
+	expected_name(name, sizeof(name), &t);
+	EXPECT_STREQ(name, e->name);
+	close(fd);
+	take_all(&self->ev, &self->rings);
+	check_unloaded(_metadata, &self->ev, t.info.id, PERF_BPF_EVENT_F_NOJIT);
+}
+
+#define UNPRIVILEGED_BPF "/proc/sys/kernel/unprivileged_bpf_disabled"
+
+/* What a user without CAP_BPF loads is not in kallsyms: it runs all the same. */
+TEST_F(subprog, without_cap_bpf)
+{
+	int fd, status, pipes[2];
+	char name[128];
+	struct event *e;
+	struct truth t;
+	pid_t pid;
+
+	if (write_file(UNPRIVILEGED_BPF, "0"))
+		SKIP(return, "unprivileged BPF is off until the next boot");
+	ASSERT_EQ(0, pipe(pipes));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (setresuid(65534, 65534, 65534))
+			_exit(1);
+		fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
+		/* It may not ask where its text is. */
+		if (fd < 0 || get_truth(&t, fd) || write(pipes[1], &t, sizeof(t)) != sizeof(t))
+			_exit(1);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	write_file(UNPRIVILEGED_BPF, "2");
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(sizeof(t), read(pipes[0], &t, sizeof(t)));
+	take_all(&self->ev, &self->rings);
+	e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
+	ASSERT_NE(NULL, e);
+	EXPECT_EQ(0, e->r.bpf.flags);
+	EXPECT_NE(0, e->r.addr);
+	EXPECT_LT(0, e->r.len);
+	expected_name(name, sizeof(name), &t);
+	EXPECT_STREQ(name, e->name);
+	check_unloaded(_metadata, &self->ev, t.info.id, 0);
+}
+
+FIXTURE(functions)
+{
+	struct perf_rings rings;
+	struct events ev;
+};
+
+FIXTURE_VARIANT(functions)
+{
+	int n;
+};
+
+FIXTURE_VARIANT_ADD(functions, one) { .n = 1 };
+FIXTURE_VARIANT_ADD(functions, seven) { .n = 7 };
+FIXTURE_VARIANT_ADD(functions, most) { .n = MAX_FUNCTIONS };
+
+FIXTURE_SETUP(functions)
+{
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, open_listener(_metadata, &self->rings, RING_PAGES));
+}
+
+FIXTURE_TEARDOWN(functions)
+{
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+TEST_F(functions, load_unload)
+{
+	struct truth t;
+	int fd;
+
+	fd = load_functions(variant->n);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, get_truth(&t, fd));
+	take_all(&self->ev, &self->rings);
+	EXPECT_EQ(variant->n, check_loaded(_metadata, &self->ev, fd, BPF_CGROUP_INET_EGRESS));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+	close(fd);
+	take_all(&self->ev, &self->rings);
+	check_unloaded(_metadata, &self->ev, t.info.id, 0);
+	EXPECT_EQ(0, perf_ring_lost(self->rings.ring[0]));
+}
+
+/* --- how programs go ------------------------------------------------------------ */
+
+enum way { BY_CLOSE, BY_LINK, BY_UNPIN, BY_EXIT, BY_MAP };
+
+FIXTURE(unload)
+{
+	struct perf_rings rings;
+	struct events ev;
+	char dir[64];
+	bool mounted;
+};
+
+FIXTURE_VARIANT(unload)
+{
+	enum way way;
+	uint16_t flags;
+};
+
+/* In the system call, or on the way back from it. */
+FIXTURE_VARIANT_ADD(unload, close) { .way = BY_CLOSE };
+/* After a grace period, wherever that is found to be over. */
+FIXTURE_VARIANT_ADD(unload, link) { .way = BY_LINK, .flags = PERF_BPF_EVENT_F_ASYNC };
+FIXTURE_VARIANT_ADD(unload, unpin) { .way = BY_UNPIN };
+FIXTURE_VARIANT_ADD(unload, exit) { .way = BY_EXIT };
+/* In the work item that frees a program array. */
+FIXTURE_VARIANT_ADD(unload, map) { .way = BY_MAP, .flags = PERF_BPF_EVENT_F_ASYNC };
+
+FIXTURE_SETUP(unload)
+{
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, open_listener(_metadata, &self->rings, RING_PAGES));
+	if (variant->way != BY_UNPIN)
+		return;
+	strcpy(self->dir, "/tmp/bpf_event.XXXXXX");
+	ASSERT_NE(NULL, mkdtemp(self->dir));
+	ASSERT_EQ(0, mount("bpf", self->dir, "bpf", 0, NULL));
+	self->mounted = true;
+}
+
+FIXTURE_TEARDOWN(unload)
+{
+	if (self->mounted)
+		umount(self->dir);
+	if (*self->dir)
+		rmdir(self->dir);
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+TEST_F(unload, range)
+{
+	int fd, other, status, pipes[2];
+	uint32_t key = 0, cause = getpid();	/* who let go of it */
+	struct event *unload;
+	struct truth t;
+	char pin[80];
+	pid_t pid;
+
+	switch (variant->way) {
+	case BY_CLOSE:
+		fd = load_functions(7);
+		ASSERT_EQ(0, get_truth(&t, fd));
+		close(fd);
+		break;
+	case BY_LINK:
+		fd = load_zero(BPF_PROG_TYPE_RAW_TRACEPOINT);
+		ASSERT_EQ(0, get_truth(&t, fd));
+		other = bpf_raw_tracepoint_open("sys_enter", fd);
+		ASSERT_LE(0, other);
+		close(fd);
+		close(other);
+		break;
+	case BY_UNPIN:
+		fd = load_functions(7);
+		ASSERT_EQ(0, get_truth(&t, fd));
+		snprintf(pin, sizeof(pin), "%s/functions", self->dir);
+		ASSERT_EQ(0, bpf_obj_pin(fd, pin));
+		close(fd);
+		take_all(&self->ev, &self->rings);
+		ASSERT_EQ(NULL, find(&self->ev, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0));
+		ASSERT_EQ(0, unlink(pin));
+		break;
+	case BY_EXIT:
+		ASSERT_EQ(0, pipe(pipes));
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			fd = load_functions(7);
+			if (get_truth(&t, fd) || write(pipes[1], &t, sizeof(t)) != sizeof(t))
+				_exit(1);
+			kill(getpid(), SIGKILL);
+		}
+		ASSERT_EQ(sizeof(t), read(pipes[0], &t, sizeof(t)));
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_TRUE(WIFSIGNALED(status));
+		cause = pid;
+		break;
+	case BY_MAP:
+		fd = load_functions(7);
+		ASSERT_EQ(0, get_truth(&t, fd));
+		other = bpf_map_create(BPF_MAP_TYPE_PROG_ARRAY, NULL, 4, 4, 1, NULL);
+		ASSERT_LE(0, other);
+		ASSERT_EQ(0, bpf_map_update_elem(other, &key, &fd, BPF_ANY));
+		close(fd);
+		close(other);
+		break;
+	}
+	unload = wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0);
+	EXPECT_EQ(!variant->flags, cause == unload->id.pid);
+	/* The last of them may have been on its way. */
+	wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id,
+		 unload->r.sub_cnt - 1);
+	EXPECT_NE(0, t.info.id);
+	check_unloaded(_metadata, &self->ev, t.info.id, variant->flags);
+}
+
+/* --- storms --------------------------------------------------------------------- */
+
+#define STORM 10000
+#define STORM_RING_PAGES 1024
+
+/* A moment at which a loader knows that an address is that of its program. */
+struct sighting {
+	uint32_t id;
+	uint64_t addr;
+	uint64_t time;
+};
+
+struct loader {
+	pthread_t thread;
+	int cpu, loads, functions, link_every;
+	struct sighting *seen;		/* loads of them, or NULL */
+	int err;
+	bool done;
+};
+
+static uint64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+/* Loads and closes; with link_every, some go after a grace period instead. */
+static void *loader_main(void *arg)
+{
+	struct loader *l = arg;
+	struct truth *t = malloc(sizeof(*t));
+	int i, fd, link;
+
+	l->err = t ? pin_to_cpu(l->cpu) : -ENOMEM;
+	for (i = 0; i < l->loads && !l->err; i++) {
+		if (l->link_every && i % l->link_every == 0) {
+			fd = load_zero(BPF_PROG_TYPE_RAW_TRACEPOINT);
+			link = fd < 0 ? -1 : bpf_raw_tracepoint_open("sys_enter", fd);
+			if (link < 0)
+				l->err = -errno;
+			else
+				close(link);
+		} else {
+			fd = load_functions(l->functions);
+		}
+		if (fd < 0) {
+			l->err = -errno;
+			break;
+		}
+		if (l->seen) {
+			l->err = get_truth(t, fd);
+			l->seen[i].id = t->info.id;
+			l->seen[i].addr = t->addr[0] + t->len[0] / 2;
+			l->seen[i].time = now();
+		}
+		close(fd);
+	}
+	free(t);
+	__atomic_store_n(&l->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool all_done(struct loader *l, int n)
+{
+	int i, done = 0;
+
+	for (i = 0; i < n; i++)
+		done += __atomic_load_n(&l[i].done, __ATOMIC_ACQUIRE);
+	return done == n;
+}
+
+/*
+ * Who had @s->addr at @s->time? The range that came last before then; it stays
+ * until another overlaps it. @ev is sorted by seq; times are nearly.
+ */
+static uint32_t attribute(const struct events *ev, const struct sighting *s)
+{
+	size_t low = 0, high = ev->nr, mid;
+	const struct event *e;
+
+	while (low < high) {
+		mid = (low + high) / 2;
+		if (ev->e[mid].id.time <= s->time)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	/* Two CPUs may have taken their numbers and their times the other way. */
+	for (low += low + 8 < ev->nr ? 8 : 0; low--; ) {
+		e = &ev->e[low];
+		if (!is_text(e) || ends(e) || e->id.time > s->time)
+			continue;
+		if (s->addr >= e->r.addr && s->addr < e->r.addr + e->r.len)
+			return e->r.bpf.id;
+	}
+	return 0;
+}
+
+/*
+ * In the order of seq, which has no gap, a range never comes before those that
+ * it overlaps have gone. Sorts the events.
+ */
+static void check_reuse(struct __test_metadata *_metadata, struct events *ev)
+{
+	const struct event *live[MAX_LIVE], *e;
+	int nr = 0, early = 0, gaps = 0, strays = 0, j;
+	uint64_t last = 0;
+	size_t i;
+
+	qsort(ev->e, ev->nr, sizeof(*ev->e), by_seq);
+	for (i = 0; i < ev->nr; i++) {
+		e = &ev->e[i];
+		if (!is_text(e))
+			continue;
+		gaps += last && e->r.seq != last + 1;
+		last = e->r.seq;
+		if (ends(e)) {
+			for (j = 0; j < nr; j++)
+				if (live[j]->r.addr == e->r.addr && live[j]->r.len == e->r.len &&
+				    live[j]->r.bpf.id == e->r.bpf.id)
+					break;
+			if (j < nr)
+				live[j] = live[--nr];
+			else
+				strays++;
+			continue;
+		}
+		for (j = 0; j < nr; j++)
+			early += overlap(live[j], e);
+		ASSERT_GT(ARRAY_LEN(live), nr);
+		live[nr++] = e;
+	}
+	EXPECT_EQ(0, gaps);
+	EXPECT_EQ(0, strays);
+	EXPECT_EQ(0, early);
+}
+
+FIXTURE(storm)
+{
+	struct perf_rings rings;
+	struct events ev;
+	struct loader loaders[2];
+};
+
+FIXTURE_SETUP(storm)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		self->loaders[i].cpu = i;
+		self->loaders[i].loads = STORM / 2;
+		self->loaders[i].functions = 1;
+		self->loaders[i].seen = calloc(STORM / 2, sizeof(struct sighting));
+		ASSERT_NE(NULL, self->loaders[i].seen);
+	}
+}
+
+FIXTURE_TEARDOWN(storm)
+{
+	free(self->loaders[0].seen);
+	free(self->loaders[1].seen);
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+/* What a consumer of the old records has to do: ask who has the id. */
+static void ask_after_each(struct perf_rings *rs, struct loader *l, int *asked, int *answered)
+{
+	struct truth *t = malloc(sizeof(*t));
+	struct events ev = {};
+	size_t i;
+	bool end;
+	int fd;
+
+	do {
+		end = all_done(l, 2);
+		take_all(&ev, rs);
+		for (i = 0; i < ev.nr; i++) {
+			if (ev.e[i].type != PERF_RECORD_BPF_EVENT ||
+			    ev.e[i].r.bpf.type != PERF_BPF_EVENT_PROG_LOAD)
+				continue;
+			++*asked;
+			fd = bpf_prog_get_fd_by_id(ev.e[i].r.bpf.id);
+			if (fd < 0)
+				continue;
+			*answered += !get_truth(t, fd);
+			close(fd);
+		}
+		ev.nr = 0;
+	} while (!end);
+	forget(&ev);
+	free(t);
+}
+
+/* The consumer makes no bpf() call where the records say it all. */
+TEST_F_TIMEOUT(storm, attributed, 300)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	int i, j, right = 0, asked = 0, answered = 0;
+	bool end;
+
+	attr.bpf_subprog = 1;
+	if (perf_rings_open(&self->rings, &attr, STORM_RING_PAGES)) {
+		attr.bpf_subprog = 0;
+		ASSERT_EQ(0, perf_rings_open(&self->rings, &attr, STORM_RING_PAGES));
+	}
+	if (self->rings.nr < 2)
+		SKIP(return, "needs CPUs 0 and 1");
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, pthread_create(&self->loaders[i].thread, NULL, loader_main,
+					    &self->loaders[i]));
+	if (attr.bpf_subprog) {
+		do {
+			end = all_done(self->loaders, 2);
+			take_all(&self->ev, &self->rings);
+			usleep(1000);
+		} while (!end);
+	} else {
+		ask_after_each(&self->rings, self->loaders, &asked, &answered);
+	}
+	for (i = 0; i < 2; i++) {
+		pthread_join(self->loaders[i].thread, NULL);
+		ASSERT_EQ(0, self->loaders[i].err);
+		ASSERT_EQ(0, perf_ring_lost(self->rings.ring[i]));
+	}
+	ASSERT_EQ(1, !!attr.bpf_subprog)
+		TH_LOG("asked about %d programs, %d were still there", asked, answered);
+
+	check_reuse(_metadata, &self->ev);
+	for (i = 0; i < 2; i++)
+		for (j = 0; j < self->loaders[i].loads; j++)
+			right += attribute(&self->ev, &self->loaders[i].seen[j]) ==
+				 self->loaders[i].seen[j].id;
+	TH_LOG("attributed %d of %d addresses", right, STORM);
+	EXPECT_EQ(STORM, right);
+}
+
+/* --- the stream -------------------------------------------------------------------- */
+
+FIXTURE(stream)
+{
+	struct perf_ring ring, other;
+	struct perf_rings rings;
+	struct events ev;
+	struct perf_event_attr attr;
+	bool cpu1_off;
+};
+
+FIXTURE_SETUP(stream)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	int err;
+
+	self->ring.fd = -1;
+	self->other.fd = -1;
+	ASSERT_EQ(0, pin_to_cpu(0));
+	attr.bpf_subprog = 1;
+	self->attr = attr;
+	err = try_open(&attr);
+	ASSERT_EQ(0, err)
+		TH_LOG("perf_event_open with bpf_subprog: %s", strerror(-err));
+}
+
+FIXTURE_TEARDOWN(stream)
+{
+	if (self->cpu1_off)
+		write_file("/sys/devices/system/cpu/cpu1/online", "1");
+	perf_ring_close(&self->ring);
+	perf_ring_close(&self->other);
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+static uint32_t load_and_close(void)
+{
+	struct truth t = {};
+	int fd = load_functions(1);
+
+	if (get_truth(&t, fd))
+		return 0;
+	close(fd);
+	return t.info.id;
+}
+
+/* Loads that end at once, in a process of their own: whose id that is. */
+static pid_t load_elsewhere(int times)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		while (times--)
+			if (!load_and_close())
+				_exit(1);
+		_exit(0);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? pid : -1;
+}
+
+#define LOSSY_LOADS 300
+#define LOSSY_FUNCTIONS 7
+
+/*
+ * Rings of one page, read now and then: to the record, what was received and
+ * what the kernel counted as lost is what was emitted, which is the span of seq.
+ */
+TEST_F_TIMEOUT(stream, loss, 120)
+{
+	struct loader loaders[2] = {};
+	uint64_t lost = 0, text = 0, plain = 0, emitted, first, last;
+	struct event *e;
+	struct truth t;
+	size_t j;
+	int i, fd;
+
+	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, 1));
+	if (self->rings.nr < 2)
+		SKIP(return, "needs CPUs 0 and 1");
+	/* Into empty rings: this one is not lost. */
+	fd = load_functions(1);
+	ASSERT_EQ(0, get_truth(&t, fd));
+	take_all(&self->ev, &self->rings);
+	e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
+	ASSERT_NE(NULL, e);
+	first = e->r.seq;
+
+	for (i = 0; i < 2; i++) {
+		loaders[i].cpu = i;
+		loaders[i].loads = LOSSY_LOADS;
+		loaders[i].functions = LOSSY_FUNCTIONS;
+		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL, loader_main, &loaders[i]));
+	}
+	while (!all_done(loaders, 2)) {
+		take_all(&self->ev, &self->rings);
+		usleep(20000);
+	}
+	for (i = 0; i < 2; i++) {
+		pthread_join(loaders[i].thread, NULL);
+		ASSERT_EQ(0, loaders[i].err);
+	}
+	take_all(&self->ev, &self->rings);
+	close(fd);
+	fd = load_functions(1);
+	ASSERT_EQ(0, get_truth(&t, fd));
+	take_all(&self->ev, &self->rings);
+	e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
+	ASSERT_NE(NULL, e);
+	last = e->r.seq;
+	close(fd);
+
+	for (i = 0; i < 2; i++)
+		lost += perf_ring_lost(self->rings.ring[i]);
+	for (j = 0; j < self->ev.nr; j++) {
+		text += is_text(&self->ev.e[j]);
+		plain += self->ev.e[j].type == PERF_RECORD_BPF_EVENT && !is_text(&self->ev.e[j]);
+	}
+	TH_LOG("%llu subprogram records and %llu others received, %llu lost",
+	       (unsigned long long)text, (unsigned long long)plain, (unsigned long long)lost);
+	/* Of each: loads and unloads, and of the first and the last three more. */
+	emitted = 2 * 2 * LOSSY_LOADS * LOSSY_FUNCTIONS + 3;
+	EXPECT_EQ(emitted, last - first + 1);
+	EXPECT_LT(0, lost);
+	EXPECT_EQ(emitted + 2 * 2 * LOSSY_LOADS + 3, text + plain + lost);
+}
+
+/* A listener to one task has gaps where others were at it, and only there. */
+TEST_F(stream, per_task)
+{
+	uint64_t last = 0, gaps = 0, records = 0;
+	size_t i;
+
+	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, 0, -1, RING_PAGES));
+	ASSERT_NE(0, load_and_close());
+	ASSERT_LT(0, load_elsewhere(2));
+	ASSERT_NE(0, load_and_close());
+	take_ring(&self->ev, &self->ring);
+	for (i = 0; i < self->ev.nr; i++) {
+		if (!is_text(&self->ev.e[i]))
+			continue;
+		EXPECT_EQ(getpid(), self->ev.e[i].id.pid);
+		gaps += last ? self->ev.e[i].r.seq - last - 1 : 0;
+		last = self->ev.e[i].r.seq;
+		records++;
+	}
+	EXPECT_EQ(4, records);
+	EXPECT_EQ(4, gaps);
+	EXPECT_EQ(0, perf_ring_lost(&self->ring));
+}
+
+/* So has a listener to one CPU. */
+TEST_F(stream, per_cpu)
+{
+	uint64_t last = 0, gaps = 0, records = 0;
+	size_t i;
+
+	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, -1, 0, RING_PAGES));
+	ASSERT_NE(0, load_and_close());
+	if (pin_to_cpu(1))
+		SKIP(return, "needs CPU 1");
+	ASSERT_NE(0, load_and_close());
+	ASSERT_NE(0, load_and_close());
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_NE(0, load_and_close());
+	take_ring(&self->ev, &self->ring);
+	for (i = 0; i < self->ev.nr; i++) {
+		if (!is_text(&self->ev.e[i]))
+			continue;
+		gaps += last ? self->ev.e[i].r.seq - last - 1 : 0;
+		last = self->ev.e[i].r.seq;
+		records++;
+	}
+	EXPECT_EQ(4, records);
+	EXPECT_EQ(4, gaps);
+	EXPECT_EQ(0, perf_ring_lost(&self->ring));
+}
+
+/* Two events that write to one ring: it has each record twice. */
+TEST_F(stream, set_output)
+{
+	uint32_t id;
+	int n = 0;
+	size_t i;
+
+	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, -1, 0, RING_PAGES));
+	ASSERT_EQ(0, perf_ring_open(&self->other, &self->attr, -1, 0, 0));
+	ASSERT_EQ(0, ioctl(self->other.fd, PERF_EVENT_IOC_SET_OUTPUT, self->ring.fd));
+	id = load_and_close();
+	ASSERT_NE(0, id);
+	take_ring(&self->ev, &self->ring);
+	qsort(self->ev.e, self->ev.nr, sizeof(*self->ev.e), by_seq);
+	for (i = 0; i < self->ev.nr; i++) {
+		if (!is_text(&self->ev.e[i]))
+			continue;
+		EXPECT_EQ(id, self->ev.e[i].r.bpf.id);
+		if (n++ % 2)
+			EXPECT_EQ(0, memcmp(&self->ev.e[i].r, &self->ev.e[i - 1].r, RECORD_SIZE));
+	}
+	EXPECT_EQ(4, n);
+}
+
+/* The newest comes first. */
+TEST_F(stream, write_backward)
+{
+	uint32_t ids[3];
+	int i, n = 0;
+	size_t j;
+
+	self->attr.write_backward = 1;
+	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, -1, 0, RING_PAGES));
+	for (i = 0; i < 3; i++) {
+		ids[i] = load_and_close();
+		ASSERT_NE(0, ids[i]);
+	}
+	take_ring(&self->ev, &self->ring);
+	for (j = 0; j < self->ev.nr; j++) {
+		if (!is_text(&self->ev.e[j]))
+			continue;
+		ASSERT_GT(6, n);
+		EXPECT_EQ(ids[2 - n / 2], self->ev.e[j].r.bpf.id);
+		EXPECT_EQ(n % 2 ? PERF_BPF_EVENT_SUBPROG_LOAD : PERF_BPF_EVENT_SUBPROG_UNLOAD,
+			  self->ev.e[j].r.bpf.type);
+		n++;
+	}
+	EXPECT_EQ(6, n);
+}
+
+TEST_F(stream, inherit)
+{
+	pid_t child, grandchild[2];
+	int n = 0, pipes[2], status;
+	size_t i;
+
+	self->attr.inherit = 1;
+	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, 0, 0, RING_PAGES));
+	ASSERT_EQ(0, pipe(pipes));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child) {
+		grandchild[0] = load_elsewhere(1);
+		_exit(write(pipes[1], grandchild, sizeof(pid_t)) != sizeof(pid_t));
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(sizeof(pid_t), read(pipes[0], grandchild, sizeof(pid_t)));
+	ASSERT_LT(0, grandchild[0]);
+	take_ring(&self->ev, &self->ring);
+	for (i = 0; i < self->ev.nr; i++) {
+		if (!is_text(&self->ev.e[i]))
+			continue;
+		EXPECT_EQ(grandchild[0], (pid_t)self->ev.e[i].id.pid);
+		n++;
+	}
+	EXPECT_EQ(2, n);
+}
+
+/* All that sample_id can hold, in all combinations, and none of it. */
+TEST_F(stream, sample_id)
+{
+	static const uint64_t fields[] = {
+		PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ID,
+		PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER,
+	};
+	const struct perf_event_header *h;
+	int mask, i, seen;
+	uint64_t id, before;
+	const uint64_t *v;
+	uint16_t size;
+
+	for (mask = 0; mask <= 1 << ARRAY_LEN(fields); mask++) {
+		/* The last round asks for all of them, and for no sample_id. */
+		self->attr.sample_id_all = mask < 1 << ARRAY_LEN(fields);
+		self->attr.sample_type = 0;
+		for (i = 0, size = RECORD_SIZE + 40; i < (int)ARRAY_LEN(fields); i++) {
+			if (mask & 1 << i || !self->attr.sample_id_all)
+				self->attr.sample_type |= fields[i];
+			size += mask & 1 << i && self->attr.sample_id_all ? 8 : 0;
+		}
+		ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, -1, 0, RING_PAGES));
+		ASSERT_EQ(0, ioctl(self->ring.fd, PERF_EVENT_IOC_ID, &id));
+		before = now();
+		ASSERT_NE(0, load_and_close());
+		for (seen = 0; (h = perf_ring_next(&self->ring)); ) {
+			const struct text_record *r = (const void *)h;
+
+			ASSERT_EQ(PERF_RECORD_BPF_EVENT, h->type);
+			if (r->bpf.type < PERF_BPF_EVENT_SUBPROG_LOAD)
+				continue;
+			seen++;
+			/* "bpf_prog_", the tag, "_functions" and NULs are 40 bytes. */
+			ASSERT_EQ(size, h->size);
+			ASSERT_EQ(35, strlen((const char *)h + r->name_off));
+			v = (const void *)((const char *)h + RECORD_SIZE + 40);
+			if (!self->attr.sample_id_all)
+				continue;
+			for (i = 0; i < (int)ARRAY_LEN(fields); i++) {
+				if (!(mask & 1 << i))
+					continue;
+				switch (fields[i]) {
+				case PERF_SAMPLE_TID:
+					EXPECT_EQ(getpid() | (uint64_t)gettid() << 32, *v);
+					break;
+				case PERF_SAMPLE_TIME:
+					EXPECT_LE(before, *v);
+					EXPECT_GE(now(), *v);
+					break;
+				case PERF_SAMPLE_CPU:
+					EXPECT_EQ(0, *v);
+					break;
+				default:
+					EXPECT_EQ(id, *v);
+				}
+				v++;
+			}
+		}
+		EXPECT_EQ(2, seen);
+		perf_ring_close(&self->ring);
+	}
+}
+
+/*
+ * CPU 1 goes and comes back while programs come and go on it. What it was not
+ * there for is a gap; what was received is whole, and CPU 0 misses nothing.
+ */
+TEST_F_TIMEOUT(stream, hotplug, 120)
+{
+	struct loader l = { .cpu = 0, .loads = 400, .functions = 7 };
+	const char *online = "/sys/devices/system/cpu/cpu1/online";
+	int i, loads = 0, unloads = 0, rounds = 0;
+	struct event *e;
+	size_t j;
+
+	if (access(online, W_OK))
+		SKIP(return, "CPU 1 cannot be taken offline");
+	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, 256));
+	ASSERT_EQ(0, pthread_create(&l.thread, NULL, loader_main, &l));
+	while (!all_done(&l, 1)) {
+		self->cpu1_off = true;
+		ASSERT_EQ(0, write_file(online, "0"));
+		ASSERT_EQ(0, write_file(online, "1"));
+		self->cpu1_off = false;
+		if (!pin_to_cpu(1))
+			ASSERT_NE(0, load_and_close());
+		ASSERT_EQ(0, pin_to_cpu(0));
+		take_all(&self->ev, &self->rings);
+		rounds++;
+	}
+	pthread_join(l.thread, NULL);
+	ASSERT_EQ(0, l.err);
+	EXPECT_LT(0, rounds);
+	take_all(&self->ev, &self->rings);
+	for (j = 0; j < self->ev.nr; j++) {
+		e = &self->ev.e[j];
+		if (!is_text(e))
+			continue;
+		EXPECT_LE(RECORD_SIZE, e->r.name_off);
+		EXPECT_EQ(0, strncmp(e->name, "bpf_prog_", 9));
+		if (e->r.sub_cnt != 7)
+			continue;
+		loads += !ends(e);
+		unloads += ends(e);
+	}
+	for (i = 0; i < self->rings.nr; i++)
+		EXPECT_EQ(0, perf_ring_lost(self->rings.ring[i]));
+	EXPECT_EQ(7 * l.loads, loads);
+	EXPECT_EQ(7 * l.loads, unloads);
+}
+
+/* Four tasks on two CPUs; one program in four goes after a grace period. */
+TEST_F_TIMEOUT(stream, parallel, 300)
+{
+	struct loader loaders[4] = {};
+	int i, loads = 0, unloads = 0, async = 0, want = 0;
+	struct event *e;
+	size_t j;
+
+	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, STORM_RING_PAGES));
+	for (i = 0; i < 4; i++) {
+		loaders[i].cpu = i % self->rings.nr;
+		loaders[i].loads = 400;
+		loaders[i].functions = 3;
+		loaders[i].link_every = 4;
+		want += 100 + 300 * 3;
+		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL, loader_main, &loaders[i]));
+	}
+	for (i = 0; i < 4; i++) {
+		pthread_join(loaders[i].thread, NULL);
+		ASSERT_EQ(0, loaders[i].err);
+	}
+	while (unloads < want) {
+		take_all(&self->ev, &self->rings);
+		loads = unloads = async = 0;
+		for (j = 0; j < self->ev.nr; j++) {
+			e = &self->ev.e[j];
+			if (!is_text(e))
+				continue;
+			loads += !ends(e);
+			unloads += ends(e);
+			async += !!(e->r.bpf.flags & PERF_BPF_EVENT_F_ASYNC);
+		}
+		usleep(1000);
+	}
+	EXPECT_EQ(want, loads);
+	EXPECT_EQ(want, unloads);
+	/* The links, and nothing else. */
+	EXPECT_EQ(400, async);
+	for (i = 0; i < self->rings.nr; i++)
+		EXPECT_EQ(0, perf_ring_lost(self->rings.ring[i]));
+	check_reuse(_metadata, &self->ev);
+}
+
+FIXTURE(listeners)
+{
+	struct perf_ring *rings;
+};
+
+FIXTURE_VARIANT(listeners)
+{
+	int n;
+};
+
+FIXTURE_VARIANT_ADD(listeners, one) { .n = 1 };
+FIXTURE_VARIANT_ADD(listeners, eight) { .n = 8 };
+FIXTURE_VARIANT_ADD(listeners, sixty_four) { .n = 64 };
+
+FIXTURE_SETUP(listeners)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	int i, err;
+
+	ASSERT_EQ(0, pin_to_cpu(0));
+	self->rings = calloc(variant->n, sizeof(*self->rings));
+	ASSERT_NE(NULL, self->rings);
+	attr.sample_id_all = 0;
+	attr.bpf_subprog = 1;
+	for (i = 0; i < variant->n; i++) {
+		err = perf_ring_open(&self->rings[i], &attr, -1, 0, 16);
+		ASSERT_EQ(0, err)
+			TH_LOG("perf_event_open with bpf_subprog: %s", strerror(-err));
+	}
+}
+
+FIXTURE_TEARDOWN(listeners)
+{
+	int i;
+
+	for (i = 0; i < variant->n; i++)
+		perf_ring_close(&self->rings[i]);
+	free(self->rings);
+}
+
+/* All get the same bytes: what is done for one leaves nothing for the next. */
+TEST_F(listeners, same_bytes)
+{
+	const struct perf_event_header *h;
+	int i, fd, text = 0;
+	uint64_t size;
+	char *first;
+
+	fd = load_functions(7);
+	ASSERT_LE(0, fd);
+	close(fd);
+	first = (char *)self->rings[0].page + sysconf(_SC_PAGESIZE);
+	size = self->rings[0].page->data_head;
+	for (i = 1; i < variant->n; i++) {
+		ASSERT_EQ(size, self->rings[i].page->data_head);
+		EXPECT_EQ(0, memcmp(first, (char *)self->rings[i].page + sysconf(_SC_PAGESIZE),
+				    size));
+	}
+	while ((h = perf_ring_next(&self->rings[0]))) {
+		const struct text_record *r = (const void *)h;
+
+		if (r->bpf.type < PERF_BPF_EVENT_SUBPROG_LOAD)
+			continue;
+		/* The name of the first has "functions", of the others "F". */
+		EXPECT_EQ(RECORD_SIZE + (r->sub_id ? 32 : 40), h->size);
+		text++;
+	}
+	EXPECT_EQ(14, text);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/inet_diag.h>
+#include <linux/io_uring.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "net.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+#define TCP_STATE_LISTEN 10	/* include/net/tcp_states.h */
+
+/* @batch, line by line, in the caller's namespace. */
+static int ip_batch(const char *batch)
+{
+	FILE *f = popen("ip -batch -", "w");
+
+	if (!f)
+		return -errno;
+	fputs(batch, f);
+	return pclose(f) ? -EIO : 0;
+}
+
+/* A device that was just set up drops packets until it is running. */
+static int wait_running(const char *dev)
+{
+	struct ifreq ifr = {};
+	struct timespec now;
+	time_t end;
+	int fd, err = 0;
+
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	strcpy(ifr.ifr_name, dev);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = now.tv_sec + 10;
+	for (;;) {
+		if (ioctl(fd, SIOCGIFFLAGS, &ifr)) {
+			err = -errno;
+			break;
+		}
+		if (ifr.ifr_flags & IFF_RUNNING)
+			break;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec >= end) {
+			err = -ETIMEDOUT;
+			break;
+		}
+		sched_yield();
+	}
+	close(fd);
+	return err;
+}
+
+static int open_netns(void)
+{
+	int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int setup_peer(struct net *net)
+{
+	struct sockaddr_ll ll = {
+		.sll_family = AF_PACKET,
+		.sll_protocol = htons(ETH_P_ALL),
+	};
+	int err;
+
+	err = ip_batch("link set lo up\n"
+		       "addr add " PEER4 "/24 dev wire1\n"
+		       "addr add " PEER6 "/64 dev wire1 nodad\n"
+		       "link set wire1 up\n");
+	if (err)
+		return err;
+	net->wire = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (net->wire < 0)
+		return -errno;
+	ll.sll_ifindex = if_nametoindex("wire1");
+	if (bind(net->wire, (void *)&ll, sizeof(ll)))
+		return -errno;
+	return wait_running("wire1");
+}
+
+int net_setup(struct net *net)
+{
+	socklen_t len = sizeof(net->cookie);
+	char batch[512];
+	int err, fd;
+
+	net->wire = -1;
+	if (unshare(CLONE_NEWNET))
+		return -errno;
+	net->peer = open_netns();
+	if (unshare(CLONE_NEWNET))
+		return -errno;
+	net->host = open_netns();
+	if (net->peer < 0 || net->host < 0)
+		return -EMFILE;
+	/* Deprecated: not chosen as a source. IPv4 takes the first. */
+	snprintf(batch, sizeof(batch),
+		 "link set lo up\n"
+		 "link add wire0 type veth peer name wire1 netns /proc/%d/fd/%d\n"
+		 "addr add " OTHER4 "/24 dev wire0\n"
+		 "addr add " PIN4 "/24 dev wire0\n"
+		 "addr add " OTHER6 "/64 dev wire0 nodad\n"
+		 "addr add " PIN6 "/64 dev wire0 nodad preferred_lft 0\n"
+		 "link set wire0 up\n", getpid(), net->peer);
+	err = ip_batch(batch);
+	if (err)
+		return err;
+	if (setns(net->peer, CLONE_NEWNET))
+		return -errno;
+	err = setup_peer(net);
+	if (setns(net->host, CLONE_NEWNET))
+		return -errno;
+	if (err)
+		return err;
+	err = wait_running("wire0");
+	if (err)
+		return err;
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (fd < 0)
+		return -errno;
+	if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &net->cookie, &len))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+int peer_socket(const struct net *net, int domain, int type, int protocol)
+{
+	int fd;
+
+	if (setns(net->peer, CLONE_NEWNET))
+		return -errno;
+	fd = socket(domain, type | SOCK_CLOEXEC, protocol);
+	if (fd < 0)
+		fd = -errno;
+	if (setns(net->host, CLONE_NEWNET))
+		return -errno;
+	return fd;
+}
+
+socklen_t make_addr(union addr *a, const char *text, int port)
+{
+	memset(a, 0, sizeof(*a));
+	if (inet_pton(AF_INET, text, &a->in.sin_addr) == 1) {
+		a->in.sin_family = AF_INET;
+		a->in.sin_port = htons(port);
+		return sizeof(a->in);
+	}
+	inet_pton(AF_INET6, text, &a->in6.sin6_addr);
+	a->in6.sin6_family = AF_INET6;
+	a->in6.sin6_port = htons(port);
+	return sizeof(a->in6);
+}
+
+bool same_ip(const union addr *a, const char *text)
+{
+	union addr b;
+
+	make_addr(&b, text, 0);
+	if (a->sa.sa_family != b.sa.sa_family)
+		return false;
+	if (a->sa.sa_family == AF_INET)
+		return a->in.sin_addr.s_addr == b.in.sin_addr.s_addr;
+	return !memcmp(&a->in6.sin6_addr, &b.in6.sin6_addr, sizeof(b.in6.sin6_addr));
+}
+
+int port_of(int fd)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+
+	if (getsockname(fd, &a.sa, &len))
+		return -errno;
+	return ntohs(a.in.sin_port);	/* where that of IPv6 is */
+}
+
+int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src, int *others)
+{
+	unsigned char p[2048], want[16];
+	struct sockaddr_ll ll;
+	socklen_t len;
+	ssize_t n;
+	bool same;
+
+	*from_src = 0;
+	*others = 0;
+	for (;;) {
+		len = sizeof(ll);
+		n = recvfrom(net->wire, p, sizeof(p), MSG_DONTWAIT, (void *)&ll, &len);
+		if (n < 0)
+			return errno == EAGAIN ? 0 : -errno;
+		if (ll.sll_pkttype == PACKET_OUTGOING)
+			continue;
+		if (n >= 20 && ll.sll_protocol == htons(ETH_P_IP) &&
+		    (p[9] == IPPROTO_TCP || p[9] == IPPROTO_UDP)) {
+			inet_pton(AF_INET, src4, want);
+			same = !memcmp(p + 12, want, 4);
+		} else if (n >= 40 && ll.sll_protocol == htons(ETH_P_IPV6) &&
+			   (p[6] == IPPROTO_TCP || p[6] == IPPROTO_UDP)) {
+			inet_pton(AF_INET6, src6, want);
+			same = !memcmp(p + 8, want, 16);
+		} else {
+			continue;
+		}
+		*(same ? from_src : others) += 1;
+	}
+}
+
+/* One dump. IPv6 sockets with v4-mapped addresses are told with the former. */
+static int diag_dump(int fd, int family, int protocol, const char *ip4, const char *ip6,
+		     int *at, int *elsewhere)
+{
+	struct {
+		struct nlmsghdr h;
+		struct inet_diag_req_v2 r;
+	} req = {
+		.h = {
+			.nlmsg_len = sizeof(req),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+		},
+		.r = {
+			.sdiag_family = family,
+			.sdiag_protocol = protocol,
+			.idiag_states = protocol == IPPROTO_TCP ? 1U << TCP_STATE_LISTEN : ~0U,
+		},
+	};
+	unsigned char want4[4], want6[16], mapped[16] = { [10] = 0xff, [11] = 0xff };
+	char buf[16384] __attribute__((aligned(8)));
+	struct inet_diag_msg *m;
+	struct nlmsghdr *h;
+	ssize_t n;
+
+	inet_pton(AF_INET, ip4, want4);
+	inet_pton(AF_INET6, ip6, want6);
+	memcpy(mapped + 12, want4, 4);
+	if (send(fd, &req, sizeof(req), 0) != sizeof(req))
+		return -errno;
+	for (;;) {
+		n = recv(fd, buf, sizeof(buf), 0);
+		if (n < 0)
+			return -errno;
+		for (h = (void *)buf; NLMSG_OK(h, n); h = NLMSG_NEXT(h, n)) {
+			if (h->nlmsg_type == NLMSG_DONE)
+				return 0;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				return ((struct nlmsgerr *)NLMSG_DATA(h))->error;
+			m = NLMSG_DATA(h);
+			if (!m->id.idiag_sport)
+				continue;
+			if (m->idiag_family == AF_INET ?
+			    !memcmp(m->id.idiag_src, want4, 4) :
+			    !memcmp(m->id.idiag_src, want6, 16) ||
+			    !memcmp(m->id.idiag_src, mapped, 16))
+				*at += 1;
+			else
+				*elsewhere += 1;
+		}
+	}
+}
+
+int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	static const int protocols[] = { IPPROTO_TCP, IPPROTO_UDP };
+	int fd, i, j, err = 0;
+
+	*at = 0;
+	*elsewhere = 0;
+	fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	if (fd < 0)
+		return -errno;
+	for (i = 0; !err && i < (int)ARRAY_LEN(families); i++)
+		for (j = 0; !err && j < (int)ARRAY_LEN(protocols); j++)
+			err = diag_dump(fd, families[i], protocols[j], ip4, ip6, at, elsewhere);
+	close(fd);
+	return err;
+}
+
+int uring_do(const struct io_uring_sqe *sqe)
+{
+	struct io_uring_params p = {};
+	struct io_uring_sqe *sqes;
+	struct io_uring_cqe *cqe;
+	size_t cq_size, sq_size;
+	unsigned char *sq, *cq;
+	unsigned int tail;
+	int fd, ret;
+
+	fd = syscall(__NR_io_uring_setup, 1, &p);
+	if (fd < 0)
+		return -errno;
+	sq_size = p.sq_off.array + p.sq_entries * sizeof(__u32);
+	cq_size = p.cq_off.cqes + p.cq_entries * sizeof(*cqe);
+	sq = mmap(NULL, sq_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_SQ_RING);
+	cq = mmap(NULL, cq_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, IORING_OFF_CQ_RING);
+	sqes = mmap(NULL, p.sq_entries * sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED,
+		    fd, IORING_OFF_SQES);
+	ret = -ENOMEM;
+	if (sq == MAP_FAILED || cq == MAP_FAILED || sqes == MAP_FAILED)
+		goto out;
+	sqes[0] = *sqe;
+	*(__u32 *)(sq + p.sq_off.array) = 0;
+	tail = *(__u32 *)(sq + p.sq_off.tail);
+	__atomic_store_n((__u32 *)(sq + p.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
+	ret = syscall(__NR_io_uring_enter, fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+	if (ret != 1) {
+		ret = ret < 0 ? -errno : -EIO;
+		goto out;
+	}
+	cqe = (void *)(cq + p.cq_off.cqes);
+	ret = cqe->res;
+out:
+	if (sqes != MAP_FAILED)
+		munmap(sqes, p.sq_entries * sizeof(*sqe));
+	if (cq != MAP_FAILED)
+		munmap(cq, cq_size);
+	if (sq != MAP_FAILED)
+		munmap(sq, sq_size);
+	close(fd);
+	return ret;
+}
