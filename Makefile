@@ -4,7 +4,9 @@
 help:
 	@echo 'make run               fetch, apply, build, boot, test, print a table'
 	@echo 'make check             all tests: scripts, patches, and the run'
-	@echo 'make check-debug       the tests on a kernel with KASAN, lockdep, leak detection'
+	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
+	@echo '                       with KCSAN; odd configurations (FLAVOURS="debug rt" chooses)'
+	@echo 'make controls          that tests fail where the series lacks what they test'
 	@echo 'make seeds             write the first table of README.md from base and prod'
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make shell             a shell in a VM with the patched kernel'
@@ -17,8 +19,14 @@ help:
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
 	@echo 'DEPS=no                install no packages'
 
-run check check-debug seeds:
+run check seeds:
 	@scripts/ci $@
+
+check-debug:
+	@scripts/ci $@ $(FLAVOURS)
+
+controls:
+	@scripts/ci $@ $(CONTROLS)
 
 bench:
 	@scripts/bench
@@ -37,4 +45,4 @@ edit export:
 clean:
 	@scripts/series clean
 
-.PHONY: help run check check-debug seeds bench shell apply edit export clean
+.PHONY: help run check check-debug controls seeds bench shell apply edit export clean

@@ -71,6 +71,7 @@ cmd_style()
 	local out bad=0 c subject files
 	need_series
 	scratch
+	mkdir -p "$BUILD"/out/{base,prod}
 	# build/linux has no history: a commit that is named in a Fixes tag is unknown
 	# to it. New files below a directory that MAINTAINERS covers need no new entry;
 	# get_maintainer is asked instead.
@@ -102,29 +103,79 @@ cmd_style()
 	say "style: checkpatch, kernel-doc and coccicheck have nothing to say of $(commits | wc -l) patches"
 }
 
-# coccicheck FILE...: reports that the base does not have.
+# coccicheck FILE...: reports that the base does not have. A script that does not
+# end within COCCI_TIMEOUT seconds on a file, or cannot run here, is named.
+#
+# No script is given the headers that a file includes: its result depends on the file
+# alone, and is kept under the names of the two blobs. The base is asked only where
+# there is a report.
+COCCI_TIMEOUT=60
 coccicheck()
 {
-	local f c bad=0 flavour
+	local f s scripts kept new bad=0 runs=0 none=0
 	# A spatch that does not work reports nothing: it has to find a known fault.
 	printf 'void f(void *p) { if (p) kfree(p); }\n' >"$BUILD/out/prod/fault.c"
 	# shellcheck disable=SC2016
 	"$TOP/scripts/build" in prod bash -c 'spatch -D report --very-quiet --no-show-diff --no-includes \
 		--cocci-file scripts/coccinelle/free/ifnullfree.cocci "$OUT/fault.c"' 2>"$out/cocci.log" |
 		grep -q 'NULL check' || die "spatch does not report a known fault: $(tail -n 1 "$out/cocci.log")"
+	mapfile -t scripts < <(plain_git -C "$LINUX" grep -lE 'virtual[[:space:]]+report' series -- 'scripts/coccinelle/*.cocci' | cut -d: -f2)
+	[ ${#scripts[@]} -gt 0 ] || die "the tree has no .cocci script with a report mode"
 	for f in "$@"; do
-		[[ $f == *.c ]] || continue
-		for flavour in base prod; do
-			# shellcheck disable=SC2016
-			"$TOP/scripts/build" in "$flavour" bash -c 'for c in $(find scripts/coccinelle -name "*.cocci"); do
-				spatch -D report --very-quiet --no-show-diff --cocci-file "$c" \
-					-I include -I include/uapi --no-includes "$1" 2>/dev/null
-			done' - "$f" | sed -E 's/:[0-9]+:[0-9-]+:/:/' | sort >"$out/cocci.$flavour"
-		done
-		c=$(comm -13 "$out/cocci.base" "$out/cocci.prod")
-		[ -z "$c" ] || { printf '%s\n' "$c" >&2; bad=1; }
-	done
+		for s in "${scripts[@]}"; do printf 'series\t%s\t%s\n' "$f" "$s"; done
+	done >"$out/series.runs"
+	spatch_runs <"$out/series.runs"
+	while IFS=$'\t' read -r _ f s; do
+		[ ! -s "$(spatch_result series "$f" "$s")" ] || printf 'base\t%s\t%s\n' "$f" "$s"
+	done <"$out/series.runs" >"$out/base.runs"
+	spatch_runs <"$out/base.runs"
+	while IFS=$'\t' read -r _ f s; do
+		runs=$((runs + 1))
+		kept=$(spatch_result series "$f" "$s")
+		if [ ! -f "$kept" ]; then
+			none=$((none + 1))
+			printf '    %s on %s: %s\n' "$s" "$f" "$(tail -n 1 "$kept.log")"
+			continue
+		fi
+		new=$(comm -13 <(sort "$(spatch_result base "$f" "$s")" 2>/dev/null) <(sort "$kept"))
+		[ -z "$new" ] || { printf '%s\n' "$new" | sed "s,^,$f: ${s##*/}: ," >&2; bad=1; }
+	done <"$out/series.runs" >"$out/none"
+	say "coccicheck: ${#scripts[@]} scripts on $# files; $none of $runs runs have no result"
+	cat "$out/none" >&2
+	[ "$none" -lt "$runs" ] || bad=1
 	return $bad
+}
+
+# spatch_result REV FILE SCRIPT: where its reports are kept; REV may lack the file.
+spatch_result()
+{
+	local blobs
+	blobs=$(plain_git -C "$LINUX" rev-parse "$1:$2" "series:$3" 2>/dev/null | paste -sd/)
+	printf '%s' "$BUILD/out/prod/cocci/$blobs"
+}
+
+# spatch_runs: "REV TAB FILE TAB SCRIPT" lines, those that have no result yet.
+spatch_runs()
+{
+	local rev f s kept
+	while IFS=$'\t' read -r rev f s; do
+		kept=$(spatch_result "$rev" "$f" "$s")
+		[ ! -f "$kept" ] || continue
+		plain_git -C "$LINUX" cat-file -e "$rev:$f" 2>/dev/null || continue
+		mkdir -p "${kept%/*}"
+		[ -f "${kept%/*}/${f##*/}" ] || plain_git -C "$LINUX" show "$rev:$f" >"${kept%/*}/${f##*/}"
+		printf '%s\n' "$s" "${kept#"$BUILD/out/prod/"}" "${f##*/}"
+	done >"$out/todo"
+	# What moved is not new: positions are cut out, those in the text as well.
+	# shellcheck disable=SC2016
+	"$TOP/scripts/build" in prod xargs -r -d '\n' -n 3 -P "$JOBS" bash -c '
+		kept=$OUT/$3
+		if spatch -D report --very-quiet --no-show-diff --no-includes --timeout "$1" \
+				--cocci-file "$2" "${kept%/*}/$4" >"$kept.part" 2>"$kept.log"; then
+			sed -E -e "s/^[^ ]*:[0-9]+:[0-9-]+: *//" -e "s/line [0-9]+/line/g" "$kept.part" >"$kept"
+			rm "$kept.log"
+		fi
+		rm "$kept.part"' - "$COCCI_TIMEOUT" <"$out/todo"
 }
 
 # --- rebase -------------------------------------------------------------------

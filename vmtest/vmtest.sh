@@ -5,7 +5,7 @@
 # Boot a kernel of the series in QEMU and run a command in it, by default every
 # program of the selftest target bpf_provenance.
 #
-#   -f, --flavour NAME   base, prod (default), or a fragment in vmtest/kconfig;
+#   -f, --flavour NAME   base, prod (default), or another of scripts/build --help;
 #                        built first if anything changed
 #   -k, --kernel FILE    this bzImage instead; nothing is built
 #       --no-build       take what is there
@@ -356,6 +356,23 @@ decode()
 	cat "$run/splat"
 }
 
+# races: keeps, of KCSAN's reports, those of accesses in files that the series
+# touches; the kernel has many others.
+races()
+{
+	local all
+	all=$(grep -ac 'BUG: KCSAN: ' "$console") || return 0
+	cp "$console" "$BUILD/out/$flavour/console"
+	# shellcheck disable=SC2016
+	"$TOP/scripts/build" in "$flavour" bash -c \
+		'tr -d "\r" <"$OUT/console" | scripts/decode_stacktrace.sh "$OUT/vmlinux"' >"$run/decoded" 2>/dev/null ||
+		return 0
+	plain_git -C "$LINUX" diff --name-only base -- '*.[ch]' ':!tools' >"$run/touched"
+	awk -f "$HERE/kcsan.awk" "$run/touched" "$run/decoded" >"$console"
+	say "kcsan: $(grep -ac 'BUG: KCSAN: ' "$console" || true) of $all reports are of files that the series touches"
+	[ -z "$log" ] || cp "$console" "$log/console"
+}
+
 fail()
 {
 	local code=$1
@@ -383,7 +400,8 @@ lost)	fail 6 "the VM ended without a status line" ;;
 silence) fail 7 "nothing was printed for $silence_timeout s" ;;
 timeout) fail 7 "the command did not end within $test_timeout s" ;;
 esac
-splats=$("$HERE/splats" "$console") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
+[[ $flavour != *kcsan ]] || races
+splats=$("$HERE/splats" "$console" "$flavour") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
 [ "$verdict" != noshutdown ] || fail 9 "the VM did not end within $shutdown_timeout s after its tests"
 status=$(sed -n "s/^$token exit //p" "$results")
 if grep -aqE '^K?TAP version' "$run/out" || [ ${#command[@]} = 0 ]; then

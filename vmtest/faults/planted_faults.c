@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deliberate faults, one at a time: what the debug flavour and vmtest.sh have to
- * notice. Loading the module with fault=NAME commits it. Never part of the series.
+ * Deliberate faults, one at a time: what a flavour with detectors and vmtest.sh
+ * have to notice. Loading the module with fault=NAME commits it. Never part of the series.
  */
 #include <linux/delay.h>
 #include <linux/irqflags.h>
+#include <linux/jiffies.h>
 #include <linux/kprobes.h>
+#include <linux/kthread.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/preempt.h>
 #include <linux/refcount.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -76,6 +80,42 @@ static void refcount(void)
 	refcount_dec(&r);
 }
 
+static unsigned long counter;
+
+static int racer(void *unused)
+{
+	while (!kthread_should_stop()) {
+		counter++;
+		cond_resched();
+	}
+	return 0;
+}
+
+static void race(void)
+{
+	unsigned long end = jiffies + 5 * HZ;
+	struct task_struct *task = kthread_run(racer, NULL, "racer");
+
+	if (WARN_ON(IS_ERR(task)))
+		return;
+	while (time_before(jiffies, end)) {
+		counter++;
+		cond_resched();
+	}
+	kthread_stop(task);
+}
+
+/* Such a lock sleeps in a PREEMPT_RT kernel. */
+static void spinlock_in_atomic(void)
+{
+	static DEFINE_SPINLOCK(lock);
+
+	preempt_disable();
+	spin_lock(&lock);
+	spin_unlock(&lock);
+	preempt_enable();
+}
+
 static void hang(void)
 {
 	local_irq_disable();
@@ -121,6 +161,8 @@ static const struct {
 	{ "leak", leak },
 	{ "use_after_free", use_after_free },
 	{ "refcount", refcount },
+	{ "race", race },
+	{ "spinlock_in_atomic", spinlock_in_atomic },
 	{ "hang", hang },
 	{ "no_nmi", no_nmi },
 };

@@ -57,6 +57,8 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 @test "splats: every line of the lists has its reason" {
 	run grep -vP '^(#.*|[^\t]+\t[^\t]+)$' "$VMTEST/splats.deny" "$VMTEST/splats.allow"
 	[ "$status" = 1 ]
+	run grep -vP '^(#.*|[a-z]+\t[^\t]+\t[^\t]+)$' "$VMTEST/splats.base"
+	[ "$status" = 1 ]
 }
 
 @test "splats: an expression that grep does not take is no clean log" {
@@ -65,6 +67,62 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 	echo clean >"$BATS_TEST_TMPDIR/log"
 	run "$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log"
 	[ "$status" = 1 ]
+}
+
+@test "splats: what base prints too is let pass for its flavour alone, on both trees" {
+	cp "$VMTEST"/splats* "$BATS_TEST_TMPDIR"
+	printf 'rt\tWARNING: at known\tbase has it\n' >>"$BATS_TEST_TMPDIR/splats.base"
+	echo "WARNING: at known" >"$BATS_TEST_TMPDIR/log"
+	"$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" rt
+	"$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" base-rt
+	for f in "" prod debug; do
+		run "$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" $f
+		[ "$status" = 1 ]
+	done
+	echo "WARNING: at another" >>"$BATS_TEST_TMPDIR/log"
+	run "$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" rt
+	[ "$status" = 1 ]
+	[ "$output" = "WARNING: at another" ]
+}
+
+# kcsan FRAME...: of a report in which these read what f() writes, decoded.
+kcsan()
+{
+	printf '%s\n' net/core/filter.c >"$BATS_TEST_TMPDIR/touched"
+	{
+		echo "[    1.0] ========================================================"
+		echo "[    1.0] BUG: KCSAN: data-race in f / g"
+		echo "[    1.0]"
+		echo "[    1.0] write to 0xffff88800445 of 8 bytes by task 12 on cpu 0:"
+		echo "[    1.0] f (mm/mmap.c:10)"
+		echo "[    1.0]"
+		echo "[    1.0] read to 0xffff88800445 of 8 bytes by interrupt on cpu 1:"
+		printf '[    1.0] %s\n' "$@"
+		echo "[    1.0]"
+		echo "[    1.0] ========================================================"
+		echo "[    2.0] WARNING: at x"
+	} >"$BATS_TEST_TMPDIR/decoded"
+	run awk -f "$VMTEST/kcsan.awk" "$BATS_TEST_TMPDIR/touched" "$BATS_TEST_TMPDIR/decoded"
+	[ "$status" = 0 ]
+	[ "${#lines[@]}" = "$(wc -l <"$BATS_TEST_TMPDIR/decoded")" ]
+	[[ $output == *"WARNING: at x"* ]]
+}
+
+@test "kcsan: a race elsewhere is no splat, one in a touched file is" {
+	kcsan "g (fs/inode.c:5)" "h (mm/x.c:6)" "i (mm/x.c:7)" "j (net/core/filter.c:7)"
+	[[ $output != *"BUG: KCSAN"* ]]
+	[[ $output == *"elsewhere: data-race in f / g"* ]]
+	kcsan "g (net/core/filter.c:5)"
+	[[ $output == *"BUG: KCSAN: data-race in f / g"* ]]
+	kcsan "memcpy (arch/x86/lib/memcpy.c:5)" "g (include/net/x.h:3 (discriminator 2) net/core/filter.c:5)"
+	[[ $output == *"BUG: KCSAN"* ]]
+}
+
+@test "kcsan: what cannot be decoded, and a module's race, are splats" {
+	kcsan "g+0x12/0x34"
+	[[ $output == *"BUG: KCSAN"* ]]
+	kcsan "g (vmtest/faults/planted_faults.c:12) [planted_faults]"
+	[[ $output == *"BUG: KCSAN"* ]]
 }
 
 @test "ktap: the flat TAP of one program" {

@@ -1,22 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# Each deliberate fault of vmtest/faults, on the debug flavour, must turn a run red
-# although the command in it succeeds.
+# What KASAN, lockdep, the leak detector and the runner have to notice.
 
-setup_file()
-{
-	export VMTEST=$BATS_TEST_DIRNAME/../../vmtest.sh
-	export MODULE=$BATS_TEST_DIRNAME/../../../build/out/debug/faults/planted_faults.ko
-}
-
-# commit FAULT [OPTIONS]: in a guest of its own; the command's status is 0.
-commit()
-{
-	local fault=$1
-	shift
-	run "$VMTEST" --no-build -f debug --boot-timeout 240 -q --file "$MODULE" "$@" -- \
-		bash -c "insmod /mnt/planted_faults.ko fault=$fault; true"
-}
+load ../faults
 
 @test "faults: the module alone does no harm" {
 	commit none
@@ -66,7 +52,7 @@ commit()
 }
 
 @test "faults: an NMI test that never saw an NMI" {
-	run "$VMTEST" --no-build -f debug --boot-timeout 240 -q --file "$MODULE" -- bash -c \
+	run "$VMTEST" --no-build -f "$FLAVOUR" --boot-timeout 240 -q --file "$MODULE" -- bash -c \
 		"insmod /mnt/planted_faults.ko fault=no_nmi; TESTS=contexts.contexts.nmi_on_user_task /mnt/guest-tests"
 	[ "$status" = 1 ]
 	[[ $output == *"1 tests failed"* ]]
