@@ -55,7 +55,7 @@ die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 QEMU=${QEMU:-qemu-system-x86_64}
 KVM=${KVM:-/dev/kvm}
 flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
-smp=2 memory=2048 append="" boot_timeout=60 silence_timeout=120 test_timeout=900
+smp=2 memory=2048 append="" boot_timeout=60 silence_timeout=300 test_timeout=2400
 shutdown_timeout=20 expect_panic="" ktap="" junit="" log="" quiet="" command=()
 
 while [ $# -gt 0 ]; do
