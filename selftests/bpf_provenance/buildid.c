@@ -767,6 +767,161 @@ TEST_F(cache, excluded)
 	close(fd);
 }
 
+/*
+ * ELF files that are not what they should be. Where kernel and libelf differ, the
+ * file is of one of these classes; each has its reason.
+ */
+enum mutant_class {
+	OTHER_TYPE,	/* neither ET_EXEC nor ET_DYN: the kernel does not look */
+	OTHER_HEADER,	/* libelf checks versions and byte order, and e_phentsize */
+	SECTIONS,	/* libelf wants section headers to be in the file, if any are named */
+	OTHER_CLASS,	/* read as 32 bit: the headers overlap what is there */
+	MANY_PHDRS,	/* the kernel reads 256; libelf wants all to be in the file */
+	PAST_END,	/* a note reaches past the file: libelf takes nothing of it */
+	NOTE_SIZES,	/* a note ends behind its segment, or is near 4 GiB */
+	UNLISTED,
+	CLASSES
+};
+
+static const char * const class_names[] = {
+	"e_type", "header", "section headers", "class", "many program headers", "past the end",
+	"note sizes", "not listed",
+};
+
+static enum mutant_class classify(const char *data, size_t size)
+{
+	const struct elf_file *f = (const void *)data;
+	const Elf64_Ehdr *e = &f->ehdr;
+	uint64_t end;
+	int i;
+
+	if (size < sizeof(*e))
+		return PAST_END;
+	if (e->e_type != ET_EXEC && e->e_type != ET_DYN)
+		return OTHER_TYPE;
+	if (e->e_ident[EI_DATA] != ELFDATA2LSB || e->e_ident[EI_VERSION] != EV_CURRENT ||
+	    e->e_version != EV_CURRENT || e->e_phentsize != sizeof(Elf64_Phdr))
+		return OTHER_HEADER;
+	if (e->e_shoff || e->e_shnum)
+		return SECTIONS;
+	if (e->e_ident[EI_CLASS] != ELFCLASS64)
+		return OTHER_CLASS;
+	if (__builtin_add_overflow(e->e_phoff, e->e_phnum * sizeof(Elf64_Phdr), &end) || end > size)
+		return MANY_PHDRS;
+	for (i = 0; i < e->e_phnum; i++) {
+		const Elf64_Phdr *p = (const void *)(data + e->e_phoff + i * sizeof(*p));
+		const Elf64_Nhdr *n;
+
+		if (p->p_type != PT_NOTE)
+			continue;
+		if (__builtin_add_overflow(p->p_offset, p->p_filesz, &end) || end > size)
+			return PAST_END;
+		if (p->p_filesz < sizeof(*n))
+			continue;
+		n = (const void *)(data + p->p_offset);
+		if (sizeof(*n) + (uint64_t)n->n_namesz + n->n_descsz > p->p_filesz ||
+		    !n->n_descsz || n->n_descsz > ID_SIZE)
+			return NOTE_SIZES;
+	}
+	return UNLISTED;
+}
+
+static uint32_t random_next(uint32_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 17;
+	*state ^= *state << 5;
+	return *state;
+}
+
+/* Overwrites a field of the headers or notes with what hurts. */
+static size_t mutate(char *data, size_t size, uint32_t *state)
+{
+	const uint64_t hurts[] = {
+		0, 1, 3, 4, 20, 21, 0xff, 0xffff, PAGE - 1, PAGE, size, size - 1, size + 1,
+		0x7fffffff, 0xffffffff, 1ULL << 32, 1ULL << 63, ~0ULL, ~0ULL - 15,
+	};
+	const size_t interesting = 256 + 3 * sizeof(struct elf_note);
+	static const int widths[] = { 1, 2, 4, 8 };
+	int width = widths[random_next(state) % 4];
+	size_t at = random_next(state) % (interesting / width) * width;
+
+	switch (random_next(state) % 4) {
+	case 0:
+		return random_next(state) % size;
+	case 1:
+		data[at] ^= 1 << random_next(state) % 8;
+		return size;
+	default:
+		memcpy(data + at, &hurts[random_next(state) % ARRAY_LEN(hurts)], width);
+		return size;
+	}
+}
+
+#define MUTANTS 1000
+
+/* Task context: what is kept of a hostile file is what is read of it, and libelf's. */
+TEST_F_TIMEOUT(cache, mutated, 120)
+{
+	int i, j, n, fd, first, second, want, with = 0, without = 0, same = 0;
+	int count[CLASSES] = {};
+	unsigned char id[ID_SIZE], again[ID_SIZE], elf[ID_SIZE];
+	uint32_t state = 20261121;
+	char good[2 * PAGE], data[2 * PAGE];
+	enum mutant_class class;
+	size_t size;
+	void *map;
+
+	new_file(_metadata, &self->f, 256);
+	memset(elf, 0xcd, ID_SIZE);
+	ASSERT_EQ(0, write_note(self->f.fd, 1, elf, 256 + 2 * sizeof(struct elf_note)));
+	memset(good, 0, sizeof(good));
+	ASSERT_LT(PAGE, pread(self->f.fd, good, sizeof(good), 0));
+
+	for (i = 0; i < MUTANTS; i++) {
+		memcpy(data, good, sizeof(data));
+		size = PAGE + 256;
+		for (j = 0, n = random_next(&state) % 3; j <= n; j++)
+			size = mutate(data, size ?: 1, &state);
+		unlink(self->f.path);
+		fd = open(self->f.path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(size, write(fd, data, size));
+		close(fd);
+		fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, fd);
+		map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		ASSERT_NE(MAP_FAILED, map);
+		close(fd);
+		memset(id, 0, ID_SIZE);
+		memset(again, 0, ID_SIZE);
+		first = procmap_build_id(map, id);
+		second = procmap_build_id(map, again);
+		munmap(map, PAGE);
+		EXPECT_LE(0, first);
+		EXPECT_EQ(first, second);
+		EXPECT_EQ(0, memcmp(id, again, ID_SIZE));
+		first > 0 ? with++ : without++;
+
+		want = libelf_build_id(self->f.path, elf);
+		if (first == (want < 0 ? 0 : want) && !memcmp(id, elf, first)) {
+			same++;
+			continue;
+		}
+		class = classify(data, size);
+		count[class]++;
+		if (class == UNLISTED)
+			TH_LOG("mutant %d of %zu bytes: the kernel has %d bytes, libelf %d", i,
+			       size, first, want);
+	}
+	TH_LOG("%d with a build ID, %d without; %d as libelf", with, without, same);
+	for (i = 0; i < CLASSES; i++)
+		TH_LOG("  %4d differ: %s", count[i], class_names[i]);
+	EXPECT_EQ(0, count[UNLISTED]);
+	EXPECT_LT(MUTANTS / 4, with);
+	EXPECT_LT(MUTANTS / 20, without);
+}
+
 /* --- overwriting --------------------------------------------------------------- */
 
 #define QUESTIONS 2000

@@ -255,7 +255,8 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 		see_ip6(ctx, AUTOBIND);
 	if (DENIED(AUTOBIND))
 		return 0;
-	if (policy.retval)
+	/* The verifier wants to see the range of an error. */
+	if (policy.retval < 0 && policy.retval >= -4095)
 		bpf_set_retval(policy.retval);
 	if (ctx->user_family == AF_INET)
 		ctx->user_ip4 = policy.pin4;

@@ -41,7 +41,7 @@ struct policy {
 	__u64 netns;		/* cookie; 0: do nothing, see nothing */
 	__u32 deny;		/* bit mask of hooks */
 	__u32 mapped;		/* AUTOBIND: AF_INET6 sockets are for IPv4 */
-	__s32 retval;		/* AUTOBIND: for bpf_set_retval(), if not 0 */
+	__s32 retval;		/* AUTOBIND: for bpf_set_retval(), if negative */
 	__u32 pin4, pin6[4];	/* the one IP */
 	__u32 from4, from6[4];	/* who connects or sends to this ... */
 	__u32 to4, to6[4];	/* ... is sent there */
