@@ -1037,7 +1037,8 @@ TEST_F(autobind, no_port_left)
 
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range, sizeof(range)));
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range,
+				sizeof(range)));
 	make_addr(&a, PEER6, 9);
 	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in6)));
 	EXPECT_EQ(EAGAIN, errno);
@@ -1247,13 +1248,15 @@ static const struct {
 	{ "return 0", { RET(0) }, 2, NULL },
 	{ "return 1", { RET(1) }, 2, NULL },
 	{ "return 2", { RET(2) }, 2, "should have been in [0, 1]" },
-	{ "read both addresses", { LD(0, CTX(user_ip4)), LD(0, CTX(user_ip6[3])), RET(1) }, 4, NULL },
+	{ "read both addresses", { LD(0, CTX(user_ip4)), LD(0, CTX(user_ip6[3])), RET(1) }, 4,
+	  NULL },
 	{ "write an IPv4 address", { ST(CTX(user_ip4)), RET(1) }, 3, NULL },
 	{ "write an IPv6 address", { ST(CTX(user_ip6[3])), RET(1) }, 3, NULL },
 	{ "read the port", { LD(0, CTX(user_port)), RET(1) }, 3, NULL },
 	{ "write the port", { ST(CTX(user_port)), RET(1) }, 3, "invalid bpf_context access" },
 	{ "write the family", { ST(CTX(user_family)), RET(1) }, 3, "invalid bpf_context access" },
-	{ "read msg_src_ip4", { LD(0, CTX(msg_src_ip4)), RET(1) }, 3, "invalid bpf_context access" },
+	{ "read msg_src_ip4", { LD(0, CTX(msg_src_ip4)), RET(1) }, 3,
+	  "invalid bpf_context access" },
 	{ "bpf_bind()", { { .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_bind }, RET(1) }, 3,
 	  "cannot use helper bpf_bind" },
 };

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/compiler.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/inet_diag.h>
@@ -196,7 +197,8 @@ int port_of(int fd)
 	return ntohs(a.in.sin_port);	/* where that of IPv6 is */
 }
 
-int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src, int *others)
+int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src,
+	       int *others)
 {
 	unsigned char p[2048], want[16];
 	struct sockaddr_ll ll;
@@ -248,7 +250,7 @@ static int diag_dump(int fd, int family, int protocol, const char *ip4, const ch
 		},
 	};
 	unsigned char want4[4], want6[16], mapped[16] = { [10] = 0xff, [11] = 0xff };
-	char buf[16384] __attribute__((aligned(8)));
+	char buf[16384] __aligned(8);
 	struct inet_diag_msg *m;
 	struct nlmsghdr *h;
 	ssize_t n;

@@ -53,7 +53,8 @@ int port_of(int fd);
  * Takes what TCP and UDP packets of the host have reached the peer since last
  * time, and counts those whose source is @src, of either family, and the rest.
  */
-int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src, int *others);
+int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src,
+	       int *others);
 
 /*
  * Asks sock_diag for TCP sockets that listen and for all UDP sockets, of both
