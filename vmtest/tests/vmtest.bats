@@ -184,7 +184,7 @@ teardown()
 	#!/bin/sh
 	# A QEMU whose KVM guests hang in the firmware.
 	case "\$*" in *"-accel kvm"*) exec sleep 1000.$BATS_TEST_NUMBER ;; esac
-	exec qemu-system-x86_64 "\$@"
+	exec "$BATS_TEST_DIRNAME/../qemu" "\$@"
 	EOF
 	chmod +x "$BATS_TEST_TMPDIR/qemu"
 	touch "$BATS_TEST_TMPDIR/kvm"
