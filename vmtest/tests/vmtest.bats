@@ -155,9 +155,20 @@ teardown()
 @test "vmtest: a test program that does not start is a failure" {
 	cp -r "$BATS_TEST_DIRNAME/../../build/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
 	printf '#!/bin/sh\nexit 127\n' >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock"
-	SELFTESTS=$BATS_TEST_TMPDIR/selftests vm
+	SELFTESTS=$BATS_TEST_TMPDIR/selftests vm -t contexts
 	[ "$status" = 1 ]
 	[[ $output =~ "not ok "[0-9]+" cgroup_sock # exit 127" ]]
+}
+
+@test "vmtest: a test whose name -l has no room for is a failure" {
+	cp -r "$BATS_TEST_DIRNAME/../../build/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
+	cat >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock" <<-"EOF"
+	#!/bin/sh
+	printf '%-20s %-25s %s\n' '# FIXTURE' VARIANT TEST matrix A_VARIANT_OF_26_CHARACTERS cell
+	EOF
+	SELFTESTS=$BATS_TEST_TMPDIR/selftests vm -t contexts
+	[ "$status" = 1 ]
+	[[ $output == *"cgroup_sock # matrix A_VARIANT_OF_26_CHARACTERS: a name that -l has no room for"* ]]
 }
 
 @test "vmtest: one test program's own TAP, and output that ends in the middle of a line" {
