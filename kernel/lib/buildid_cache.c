@@ -211,6 +211,43 @@ int __build_id_cached(const struct file *file, unsigned char *build_id, __u32 *s
 	return err;
 }
 
+/**
+ * vma_snapshot_build_id() - what the cache knows of the file of a snapshot
+ * @mm:       whose mapping it is
+ * @snap:     what vma_snapshot_at() or vma_snapshot_next() filled in this RCU
+ *            read-side section
+ * @build_id: buffer of BUILD_ID_SIZE_MAX bytes
+ * @size:     returns the size of the build ID, if not NULL
+ *
+ * Takes no lock and no reference, reads no file.
+ *
+ * Context: any, NMI included.
+ *
+ * Return: as build_id_at()
+ */
+int vma_snapshot_build_id(struct mm_struct *mm, const struct vma_snapshot *snap,
+			  unsigned char *build_id, __u32 *size)
+{
+	int err;
+
+	if (!snap->inode || snap->anon)
+		return -ENOENT;
+	if (!static_branch_unlikely(&build_id_cache_key))
+		return -EOPNOTSUPP;
+
+	err = cache_read(snap->inode, build_id, size);
+	if (err == -EAGAIN && !cacheable_inode(snap->inode))
+		err = -EOPNOTSUPP;
+	if (vma_snapshot_stale(mm, snap))
+		return -EAGAIN;
+
+	if (!err || err == -ENOENT)
+		trace_build_id_hit(snap->inode, err);
+	else
+		trace_build_id_miss(snap->inode, err);
+	return err;
+}
+
 int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *build_id,
 		  __u32 *size)
 {
@@ -224,20 +261,7 @@ int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *
 		snap->end = 0;
 		return err;
 	}
-	if (!snap->inode || snap->anon)
-		return -ENOENT;
-
-	err = cache_read(snap->inode, build_id, size);
-	if (err == -EAGAIN && !cacheable_inode(snap->inode))
-		err = -EOPNOTSUPP;
-	if (vma_snapshot_stale(mm, snap))
-		return -EAGAIN;
-
-	if (!err || err == -ENOENT)
-		trace_build_id_hit(snap->inode, err);
-	else
-		trace_build_id_miss(snap->inode, err);
-	return err;
+	return vma_snapshot_build_id(mm, snap, build_id, size);
 }
 
 /* --- filling -------------------------------------------------------------- */

@@ -17,34 +17,58 @@
  *  - The walk only descends. A writer publishes new nodes before it marks the
  *    old ones dead, so one that meets a dead node and starts again from the
  *    root makes progress, even if that writer is not running.
+ *
+ * KCSAN: fields of VMAs, files, dentries and inodes are read with READ_ONCE(),
+ * or in data_race(), where writers store them plainly under mmap_lock or a lock
+ * of their own. Tearing does no harm: a writer under mmap_lock has made the
+ * sequence count odd, and what changes without it (i_state, i_size and such) is
+ * not read here.
  */
+#include <linux/dcache.h>
+#include <linux/file.h>
+#include <linux/file_ref.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/vma_snapshot.h>
 
-/**
- * vma_snapshot_at() - what does the mapping at this address say?
- * @mm: whose mappings. The caller keeps it, as current does its own
- * @addr: the address, in bytes
- * @snap: filled on success
- *
- * Context: any, NMI included. The caller is in an RCU read-side section, and
- * stays there for as long as it uses @snap->inode. Takes no lock, waits for no
- * one, writes nothing but @snap.
- *
- * Return: 0; -ENOENT: no mapping has this address; -EAGAIN: mappings are being
- * changed, or the kernel has no CONFIG_PER_VMA_LOCK. Trying again within the
- * same interrupt can't help if the writer is below it.
+/*
+ * How often to descend for one mapping. A gap ends at the edge of a leaf even if
+ * the next leaf begins with a gap; three in a row are not found in a tree that
+ * is not being changed.
  */
-int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
+#define MAX_DESCENTS 8
+
+/* The VMA at @mas->index, or NULL. Maybe not there any more. */
+static const struct vm_area_struct *find_at(struct ma_state *mas)
 {
-	MA_STATE(mas, &mm->mm_mt, addr, addr);
+	void *entry = mas_walk(mas);
+
+	/* A fork that failed leaves zero entries to the mm that it gives up. */
+	return xa_is_zero(entry) ? NULL : entry;
+}
+
+/* The same for the first VMA at or above @mas->index; -EAGAIN after too many gaps. */
+static const struct vm_area_struct *find_next(struct ma_state *mas)
+{
 	const struct vm_area_struct *vma;
+	int i;
 
-	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
-		return -EAGAIN;
+	for (i = 0; i < MAX_DESCENTS; i++) {
+		vma = find_at(mas);
+		if (vma || mas->last == ULONG_MAX)
+			return vma;
+		mas_set(mas, mas->last + 1);
+	}
+	return ERR_PTR(-EAGAIN);
+}
 
-	vma = mas_walk(&mas);
+/* Fills @snap, whose @seq is set, from what was found since that was read. */
+static int snapshot(struct mm_struct *mm, const struct vm_area_struct *vma,
+		    struct vma_snapshot *snap)
+{
+	if (IS_ERR(vma))
+		return PTR_ERR(vma);
 	if (vma) {
 		snap->start = READ_ONCE(vma->vm_start);
 		snap->end = READ_ONCE(vma->vm_end);
@@ -64,4 +88,177 @@ int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapsho
 	if (snap->file && (!snap->inode || vma_snapshot_stale(mm, snap)))
 		return -EAGAIN;
 	return 0;
+}
+
+/**
+ * vma_snapshot_at() - what does the mapping at this address say?
+ * @mm: whose mappings. The caller keeps it, as current does its own
+ * @addr: the address, in bytes
+ * @snap: filled on success
+ *
+ * Context: any, NMI included. The caller is in an RCU read-side section, and
+ * stays there for as long as it uses @snap->inode. Takes no lock, waits for no
+ * one, writes nothing but @snap.
+ *
+ * Return: 0; -ENOENT: no mapping has this address; -EAGAIN: mappings are being
+ * changed, or the kernel has no CONFIG_PER_VMA_LOCK. Trying again within the
+ * same interrupt can't help if the writer is below it.
+ */
+int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
+{
+	MA_STATE(mas, &mm->mm_mt, addr, addr);
+
+	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
+		return -EAGAIN;
+	return snapshot(mm, find_at(&mas), snap);
+}
+
+/**
+ * vma_snapshot_next() - what does the mapping at or after this address say?
+ * @mm: as for vma_snapshot_at()
+ * @addr: the address, in bytes
+ * @snap: filled on success. @snap->end is above @addr
+ *
+ * A few descents of the maple tree, whatever lies between @addr and the mapping.
+ *
+ * Context: as for vma_snapshot_at().
+ *
+ * Return: 0; -ENOENT: there is no mapping at @addr nor above; -EAGAIN: as for
+ * vma_snapshot_at().
+ */
+int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
+{
+	MA_STATE(mas, &mm->mm_mt, addr, addr);
+
+	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
+		return -EAGAIN;
+	return snapshot(mm, find_next(&mas), snap);
+}
+
+/*
+ * The inode that /proc/PID/maps shows, as file_user_inode() has it: that of the
+ * file which the user opened, where a stacking file system maps another one. Or
+ * NULL, if @snap is stale.
+ */
+static const struct inode *user_inode(struct mm_struct *mm, const struct vma_snapshot *snap)
+{
+	const struct dentry *dentry;
+
+	/* Memory of a struct file for ever, maybe not of this one any more. */
+	if (likely(!(READ_ONCE(snap->file->f_mode) & FMODE_BACKING)))
+		return snap->inode;
+	dentry = READ_ONCE(backing_file_user_path(snap->file)->dentry);
+	/*
+	 * If the file was there until now, so was its reference to the dentry,
+	 * which RCU keeps from here on: it was looked up by its name, and is not
+	 * one of those (DCACHE_NORCU) that are freed at once.
+	 */
+	if (vma_snapshot_stale(mm, snap))
+		return NULL;
+	return READ_ONCE(dentry->d_inode);
+}
+
+/**
+ * vma_snapshot_file_id() - which file is it?
+ * @mm: as for vma_snapshot_at()
+ * @snap: what that filled, with @snap->file not NULL
+ * @id: filled on success
+ *
+ * Context: as for vma_snapshot_at(), in the same RCU read-side section.
+ *
+ * Return: 0; -EAGAIN: mappings have been changed.
+ */
+int vma_snapshot_file_id(struct mm_struct *mm, const struct vma_snapshot *snap,
+			 struct vma_file_id *id)
+{
+	const struct inode *inode = user_inode(mm, snap);
+
+	/* The inode is alive if this is not stale, and RCU keeps its memory then. */
+	if (!inode || vma_snapshot_stale(mm, snap))
+		return -EAGAIN;
+	/* Nothing but inodes of one file system uses this memory: i_sb is valid. */
+	id->dev = READ_ONCE(READ_ONCE(inode->i_sb)->s_dev);
+	id->ino = READ_ONCE(inode->i_ino);
+	id->generation = READ_ONCE(inode->i_generation);
+	/* But it may be another inode of it by now. */
+	return vma_snapshot_stale(mm, snap) ? -EAGAIN : 0;
+}
+
+/* Takes a reference to a file of which RCU keeps the memory, if @walk isn't stale then. */
+static bool get_file_of_walk(struct mm_struct *mm, const struct vma_snapshot_walk *walk,
+			     struct file *file)
+{
+	if (!file_ref_get(&file->f_ref))
+		return false;
+	/* Its memory may have become another file's before. */
+	if (!mmap_lock_speculate_retry(mm, walk->seq))
+		return true;
+	fput(file);
+	return false;
+}
+
+/**
+ * vma_snapshot_walk_next() - copy the next mapping of a walk
+ * @walk: the walk. What the caller does between two calls is its own affair: it
+ *	may leave its RCU read-side section, and sleep
+ * @copy: filled on success. vm_start, vm_end, vm_mm, vm_pgoff, vm_file and
+ *	vm_flags, but for those that change under mmap_lock held for reading, are
+ *	as they were together at one moment. No pointer but vm_mm and, with
+ *	@get_file, vm_file may be followed
+ * @get_file: take a reference to vm_file, which the caller puts. If not set,
+ *	vm_file is NULL in @copy
+ *
+ * Context: any, NMI included; with @get_file, where fput() may be called. Takes
+ * no lock, waits for no one.
+ *
+ * Return: 0; -ENOENT: there are no more mappings; -EAGAIN: mappings are being
+ * changed, and the walk is where it was. See vma_snapshot_at().
+ */
+int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
+			   bool get_file)
+{
+	struct mm_struct *mm = container_of(walk->mas.tree, struct mm_struct, mm_mt);
+	const struct vm_area_struct *vma = NULL;
+
+	guard(rcu)();
+	/*
+	 * If no writer was there since the last step, the leaf of the last step
+	 * is in the tree, and RCU keeps it from now on. Should 2^31 writers fit
+	 * between two steps, they take longer than a tick.
+	 */
+	if (walk->mas.status == ma_active && !time_after(jiffies, walk->stamp) &&
+	    !mmap_lock_speculate_retry(mm, walk->seq)) {
+		vma = mas_next_in_leaf(&walk->mas);
+		if (xa_is_zero(vma))
+			vma = NULL;
+	}
+	if (!vma) {
+		mas_set(&walk->mas, walk->addr);
+		walk->stamp = jiffies;
+		if (!mmap_lock_speculate_try_begin(mm, &walk->seq))
+			return -EAGAIN;
+		vma = find_next(&walk->mas);
+		if (IS_ERR(vma))
+			goto again;
+	}
+	if (vma)
+		/* All of it, at the price of garbage that is dropped below. */
+		data_race(memcpy(copy, vma, sizeof(*copy)));
+	if (mmap_lock_speculate_retry(mm, walk->seq))
+		goto again;
+	if (!vma)
+		return -ENOENT;
+
+	if (!get_file)
+		copy->vm_file = NULL;
+	else if (copy->vm_file && !get_file_of_walk(mm, walk, copy->vm_file))
+		goto again;
+	walk->addr = copy->vm_end;
+	return 0;
+again:
+	/* The caller may have handed the last copy out, with these two to be followed. */
+	copy->vm_mm = mm;
+	copy->vm_file = NULL;
+	mas_reset(&walk->mas);
+	return -EAGAIN;
 }

@@ -2,6 +2,7 @@
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "bpf_experimental.h"
 #include "bench.h"
 
 char _license[] SEC("license") = "GPL";
@@ -15,6 +16,7 @@ __u32 stack_size;	/* bytes of the stack that is asked for */
 /* What came of it, so that a measurement of a failure is not taken for one. */
 long result;
 __u64 vmas;
+__u64 query_addr;
 
 struct bpf_stack_build_id stack[BENCH_FRAMES];
 
@@ -26,11 +28,44 @@ static void get_stack(void *ctx, __u64 flags)
 		result = bpf_get_stack(ctx, stack, size, BPF_F_USER_STACK | flags);
 }
 
+static void walk(struct task_struct *task)
+{
+	struct bpf_iter_task_vma it;
+
+	vmas = 0;
+	result = bpf_iter_task_vma_new(&it, task, 0);
+	while (bpf_iter_task_vma_next(&it))
+		vmas++;
+	bpf_iter_task_vma_destroy(&it);
+}
+
+static void queries(void)
+{
+	struct bpf_task_vma_record rec;
+	__u64 addr = 0;
+	long err = 0;
+	int i;
+
+	if (!bpf_ksym_exists(bpf_task_vma_query))
+		return;
+	vmas = 0;
+	bpf_for(i, 0, 1 << 20) {
+		err = bpf_task_vma_query(addr, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec,
+					 sizeof(rec));
+		if (err)
+			break;
+		addr = rec.end;
+		vmas++;
+	}
+	result = err == -2 ? 0 : err ?: -1;	/* -ENOENT: no more */
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct bpf_iter_task_vma it;
+	struct bpf_task_vma_record rec;
+	unsigned long flags;
 
 	if (task->pid != target || id != syscall_nr)
 		return 0;
@@ -42,11 +77,19 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		get_stack(ctx, BPF_F_USER_BUILD_ID);
 		break;
 	case BENCH_WALK:
-		vmas = 0;
-		result = bpf_iter_task_vma_new(&it, task, 0);
-		while (bpf_iter_task_vma_next(&it))
-			vmas++;
-		bpf_iter_task_vma_destroy(&it);
+		walk(task);
+		break;
+	case BENCH_WALK_IRQS_OFF:
+		bpf_local_irq_save(&flags);
+		walk(task);
+		bpf_local_irq_restore(&flags);
+		break;
+	case BENCH_QUERIES:
+		queries();
+		break;
+	case BENCH_QUERY:
+		if (bpf_ksym_exists(bpf_task_vma_query))
+			result = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
 		break;
 	default:
 		break;

@@ -304,6 +304,20 @@ static void walk_all(void *arg)
 	}
 }
 
+/* Measures a walk, if the running kernel can do it. */
+static void report_walk(const char *name, const char *x, enum bench_mode mode, struct op *walk,
+			double base, double all)
+{
+	skel->bss->mode = mode;
+	skel->bss->result = 0;
+	skel->bss->vmas = 0;
+	syscall(SYS_getppid);
+	if (!skel->bss->result && skel->bss->vmas == all)
+		report(name, x, walk, base, all);
+	skel->bss->mode = BENCH_NOTHING;
+	skel->bss->result = 0;
+}
+
 static void bench_walks(void)
 {
 	static const int counts[] = { 40, 2000, 40000 };
@@ -338,11 +352,37 @@ static void bench_walks(void)
 		all = skel->bss->vmas;
 		snprintf(x, sizeof(x), "%.0f", all);
 		report("walk/iterator", x, &walk, base, all);
-		skel->bss->mode = BENCH_NOTHING;
+		report_walk("walk/iterator_irqs_off", x, BENCH_WALK_IRQS_OFF, &walk, base, all);
+		report_walk("walk/task_vma_query", x, BENCH_QUERIES, &walk, base, all);
 		report("walk/maps_text", x, &text, 0, all);
 		report("walk/procmap_query", x, &queries, 0, all);
 		munmap(p, size);
 	}
+}
+
+/* One query from a program, without its build ID if the cache does not know it. */
+static void bench_task_vma_query(void)
+{
+	struct op op = { .op = walk_all, .times = 200 };
+	double base;
+
+	if (!group_wanted("task_vma_query"))
+		return;
+	skel->bss->mode = BENCH_NOTHING;
+	skel->bss->vmas = 1;
+	base = cost(&op);
+	skel->bss->result = 1;
+	skel->bss->mode = BENCH_QUERY;
+	skel->bss->query_addr = (uintptr_t)&query_one;
+	syscall(SYS_getppid);
+	if (!skel->bss->result)
+		report("task_vma_query", "file", &op, base, 1);
+	skel->bss->query_addr = (uintptr_t)&op;
+	syscall(SYS_getppid);
+	if (!skel->bss->result)
+		report("task_vma_query", "stack", &op, base, 1);
+	skel->bss->mode = BENCH_NOTHING;
+	skel->bss->result = 0;
 }
 
 static void bench_queries(void)
@@ -703,6 +743,7 @@ int main(int argc, char **argv)
 		die("attach to sys_enter");
 	bench_stacks();
 	bench_walks();
+	bench_task_vma_query();
 	/* The rest is measured without a program on every system call. */
 	bpf_link__destroy(skel->links.on_sys_enter);
 	skel->links.on_sys_enter = NULL;

@@ -10,6 +10,9 @@ enum bench_mode {
 	BENCH_STACK,
 	BENCH_STACK_BUILD_ID,
 	BENCH_WALK,
+	BENCH_WALK_IRQS_OFF,
+	BENCH_QUERIES,		/* bpf_task_vma_query() from one VMA to the next */
+	BENCH_QUERY,		/* one of them */
 };
 
 /*

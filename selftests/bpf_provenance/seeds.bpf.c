@@ -18,7 +18,7 @@ int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_iter_task_vma it;
-	long size, err;
+	long size, err, vmas = 0;
 	int i;
 
 	/* An NMI is offered to each handler; the one that took it says so. */
@@ -26,11 +26,16 @@ int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 		return 0;
 
 	err = bpf_iter_task_vma_new(&it, task, 0);
+	while (bpf_iter_task_vma_next(&it))
+		vmas++;
 	bpf_iter_task_vma_destroy(&it);
 	if (err)
 		seen.walk_err = err;
 	else
 		seen.walks++;
+	/* The task maps nothing while it spins. */
+	if (!err && vmas == task->mm->map_count)
+		seen.complete++;
 
 	size = bpf_get_stack(ctx, stack, sizeof(stack),
 			     BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);

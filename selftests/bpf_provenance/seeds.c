@@ -193,13 +193,14 @@ static int measure_nmi(void)
 	    "build ID cached per file, served to stack traces, perf and BPF in any context",
 	    "buildid.nmi.cold", text);
 	if (seen->walks)
-		snprintf(text, sizeof(text), "in NMI: the walk begins in %llu of %llu NMIs",
-			 seen->walks, seen->nmis);
+		snprintf(text, sizeof(text), "in NMI: all VMAs are seen in %s NMIs",
+			 seen->complete >= seen->nmis ? "all of 20" : "some");
 	else
 		snprintf(text, sizeof(text),
 			 "in NMI: bpf_iter_task_vma_new() is %s in all of %d NMIs",
 			 strerrorname_np(-seen->walk_err), NMIS);
-	row("task-vma", "open-coded task_vma iteration at sample time", "task_vma.nmi.walk", text);
+	row("task-vma", "open-coded task_vma iteration at sample time",
+	    "task_vma.context.nmi.walk", text);
 	seeds__destroy(skel);
 	munmap(s, sizeof(*s));
 	close(fd);

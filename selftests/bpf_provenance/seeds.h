@@ -10,6 +10,7 @@ struct nmi_seen {
 	__u64 frames;		/* user frames in their build ID stacks */
 	__u64 valid;		/* and of these with a build ID */
 	__u64 walks;		/* VMA walks that could begin */
+	__u64 complete;		/* and of these, walks that saw all VMAs */
 	__s64 walk_err;		/* what the others got */
 };
 

@@ -3,6 +3,7 @@
 #define _LINUX_VMA_SNAPSHOT_H
 
 #include <linux/errno.h>
+#include <linux/maple_tree.h>
 #include <linux/mm_types.h>
 #include <linux/mmap_lock.h>
 
@@ -29,13 +30,78 @@ struct vma_snapshot {
 	unsigned int seq;
 };
 
+/**
+ * struct vma_file_id - which file is mapped, as user space sees it
+ * @ino: inode number, as in /proc/PID/maps and in what stat() says
+ * @dev: device, as in /proc/PID/maps
+ * @generation: of the inode, 0 where the file system has none
+ */
+struct vma_file_id {
+	u64 ino;
+	dev_t dev;
+	u32 generation;
+};
+
+/**
+ * struct vma_snapshot_walk - where a walk over mappings is
+ * @mas: at the last mapping, if no writer was there since
+ * @addr: the next address to look at
+ * @stamp: when @seq was read, in jiffies
+ * @seq: of the time when @mas descended
+ *
+ * Private to vma_snapshot_walk_next(). Holds no reference.
+ */
+struct vma_snapshot_walk {
+	struct ma_state mas;
+	unsigned long addr;
+	unsigned long stamp;
+	unsigned int seq;
+};
+
+/**
+ * vma_snapshot_walk_init() - begin a walk over mappings
+ * @walk: to be initialized
+ * @mm: whose mappings. The caller keeps it for as long as the walk lasts
+ * @addr: the address to begin at, in bytes
+ *
+ * Context: any.
+ */
+static inline void vma_snapshot_walk_init(struct vma_snapshot_walk *walk, struct mm_struct *mm,
+					  unsigned long addr)
+{
+	mas_init(&walk->mas, &mm->mm_mt, addr);
+	walk->addr = addr;
+}
+
 #ifdef CONFIG_VMA_SNAPSHOT
 int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap);
+int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap);
+int vma_snapshot_file_id(struct mm_struct *mm, const struct vma_snapshot *snap,
+			 struct vma_file_id *id);
+int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
+			   bool get_file);
 #else
 static inline int vma_snapshot_at(struct mm_struct *mm, unsigned long addr,
 				  struct vma_snapshot *snap)
 {
 	return -EAGAIN;
+}
+
+static inline int vma_snapshot_walk_next(struct vma_snapshot_walk *walk,
+					 struct vm_area_struct *copy, bool get_file)
+{
+	return -EAGAIN;
+}
+#endif
+
+#ifdef CONFIG_BUILD_ID_CACHE
+int vma_snapshot_build_id(struct mm_struct *mm, const struct vma_snapshot *snap,
+			  unsigned char *build_id, __u32 *size);
+#else
+static inline int vma_snapshot_build_id(struct mm_struct *mm, const struct vma_snapshot *snap,
+					unsigned char *build_id, __u32 *size)
+{
+	return -EOPNOTSUPP;
 }
 #endif
 

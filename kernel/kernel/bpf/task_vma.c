@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which file and offset does an address of current belong to? For BPF programs
+ * that sample, in any context. See Documentation/bpf/task_vma.rst.
+ */
+#include <linux/bpf.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/buildid.h>
+#include <linux/fs.h>
+#include <linux/init.h>
+#include <linux/kdev_t.h>
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/vma_snapshot.h>
+
+/**
+ * enum bpf_task_vma_build_id - what is known of the build ID of a mapping
+ * @BPF_TASK_VMA_BUILD_ID_NO_FILE: no file is mapped
+ * @BPF_TASK_VMA_BUILD_ID_VALID: it is in the record
+ * @BPF_TASK_VMA_BUILD_ID_NONE: the file has none, or is no ELF file
+ * @BPF_TASK_VMA_BUILD_ID_PENDING: not known now. It has been asked for, and may
+ *	be known when the task has been in user mode
+ * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not known, and not going to be: build IDs of
+ *	this file are not kept, because nothing tells when it is written to, or
+ *	it is open for write, or kernel.build_id_cache is 0
+ */
+enum bpf_task_vma_build_id {
+	BPF_TASK_VMA_BUILD_ID_NO_FILE,
+	BPF_TASK_VMA_BUILD_ID_VALID,
+	BPF_TASK_VMA_BUILD_ID_NONE,
+	BPF_TASK_VMA_BUILD_ID_PENDING,
+	BPF_TASK_VMA_BUILD_ID_UNKNOWN,
+};
+
+/**
+ * struct bpf_task_vma_record - what bpf_task_vma_query() says of a mapping
+ * @start: first address, in bytes
+ * @end: first address behind it, in bytes
+ * @offset: offset of @start in the file, in bytes; 0 if no file is mapped
+ * @ino: inode number of the file, 0 if no file is mapped. This and @dev_major,
+ *	@dev_minor are what /proc/PID/maps shows
+ * @mm: a token that stands for the address space: equal for two records of one
+ *	task only if it did not call exec() in between
+ * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
+ * @seq: number of changes to the address space, twice; it wraps around. Two
+ *	records with equal @mm and @seq were true at the same time
+ * @dev_major: major number of the file's device, 0 if no file is mapped
+ * @dev_minor: its minor number
+ * @generation: of the inode, 0 where the file system has none: with it, a
+ *	file is told from one that has got its inode number later
+ * @build_id_status: enum bpf_task_vma_build_id
+ * @build_id_len: length of the build ID in bytes, 0 if there is none here
+ * @reserved: 0
+ * @build_id: GNU build ID of the file, and zeros behind it
+ * @reserved2: 0
+ *
+ * New fields are only added at the end.
+ */
+struct bpf_task_vma_record {
+	__u64 start;
+	__u64 end;
+	__u64 offset;
+	__u64 ino;
+	__u64 mm;
+	__u32 flags;
+	__u32 seq;
+	__u32 dev_major;
+	__u32 dev_minor;
+	__u32 generation;
+	__u8 build_id_status;
+	__u8 build_id_len;
+	__u8 reserved[2];
+	__u8 build_id[BUILD_ID_SIZE_MAX];
+	__u8 reserved2[4];
+};
+
+/* The size of the record when it was introduced: programs pass at least this. */
+#define RECORD_SIZE_VER0 88
+
+/* Mappings that one call passes over. With this many, a call takes some 10 us. */
+#define MAX_PASSED_OVER 64
+
+#define PERMISSIONS (PROCMAP_QUERY_VMA_READABLE | PROCMAP_QUERY_VMA_WRITABLE | \
+		     PROCMAP_QUERY_VMA_EXECUTABLE | PROCMAP_QUERY_VMA_SHARED)
+#define VALID_FLAGS (PERMISSIONS | PROCMAP_QUERY_COVERING_OR_NEXT_VMA | \
+		     PROCMAP_QUERY_FILE_BACKED_VMA)
+
+static u64 token_key[3] __ro_after_init;
+
+/*
+ * The address of an mm is another's later. exec() counts up self_exec_id, so
+ * that the sum is another one even if a task gets the same memory again: an mm
+ * is larger than the number of times that will happen by chance.
+ *
+ * Scrambled, as records go to user space, so that readers there don't come to
+ * rely on addresses. It is no secret from those who load programs, who can read
+ * kernel memory, and not worth a cryptographic hash in each record.
+ */
+static u64 mm_token(const struct mm_struct *mm)
+{
+	u64 token = (unsigned long)mm + READ_ONCE(current->self_exec_id);
+
+	token = (token + token_key[0]) * token_key[1];
+	return (token ^ token >> 32) * token_key[2];
+}
+
+static u32 permissions(vm_flags_t flags)
+{
+	return (flags & VM_READ ? PROCMAP_QUERY_VMA_READABLE : 0) |
+	       (flags & VM_WRITE ? PROCMAP_QUERY_VMA_WRITABLE : 0) |
+	       (flags & VM_EXEC ? PROCMAP_QUERY_VMA_EXECUTABLE : 0) |
+	       (flags & VM_MAYSHARE ? PROCMAP_QUERY_VMA_SHARED : 0);
+}
+
+/* Does the mapping have what @flags asks for? As in PROCMAP_QUERY. */
+static bool matches(const struct vma_snapshot *snap, u64 flags)
+{
+	if (flags & PROCMAP_QUERY_FILE_BACKED_VMA && !snap->file)
+		return false;
+	return !(flags & PERMISSIONS & ~permissions(snap->flags));
+}
+
+/* Fills in all of @rec, which may be the program's: nothing is read from it. */
+static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
+			 const struct vma_snapshot *snap)
+{
+	u32 len = 0;
+	u8 status;
+
+	switch (vma_snapshot_build_id(mm, snap, rec->build_id, &len)) {
+	case 0:
+		status = BPF_TASK_VMA_BUILD_ID_VALID;
+		break;
+	case -ENOENT:
+		status = BPF_TASK_VMA_BUILD_ID_NONE;
+		break;
+	case -EAGAIN:
+		status = BPF_TASK_VMA_BUILD_ID_PENDING;
+		build_id_request(snap->start);
+		break;
+	default:
+		status = BPF_TASK_VMA_BUILD_ID_UNKNOWN;
+	}
+	/* It may have been written, and then turned out to be stale. */
+	if (status != BPF_TASK_VMA_BUILD_ID_VALID) {
+		memset(rec->build_id, 0, sizeof(rec->build_id));
+		len = 0;
+	}
+	rec->build_id_status = status;
+	rec->build_id_len = len;
+}
+
+/* In an RCU read-side section. Fills in all of @rec on success. */
+static int query(struct mm_struct *mm, u64 addr, u64 flags, struct bpf_task_vma_record *rec)
+{
+	struct vma_file_id id = {};
+	struct vma_snapshot snap;
+	int err, passed = 0;
+
+	for (;;) {
+		if (!(flags & PROCMAP_QUERY_COVERING_OR_NEXT_VMA))
+			err = vma_snapshot_at(mm, addr, &snap);
+		else
+			err = vma_snapshot_next(mm, addr, &snap);
+		if (err)
+			return err;
+		if (matches(&snap, flags))
+			break;
+		if (!(flags & PROCMAP_QUERY_COVERING_OR_NEXT_VMA))
+			return -ENOENT;
+		addr = snap.end;
+		if (++passed == MAX_PASSED_OVER) {
+			memset(rec, 0, sizeof(*rec));
+			rec->end = addr;
+			return -EINPROGRESS;
+		}
+	}
+
+	if (snap.file) {
+		err = vma_snapshot_file_id(mm, &snap, &id);
+		if (err)
+			return err;
+		set_build_id(rec, mm, &snap);
+	} else {
+		rec->build_id_status = BPF_TASK_VMA_BUILD_ID_NO_FILE;
+		rec->build_id_len = 0;
+		memset(rec->build_id, 0, sizeof(rec->build_id));
+	}
+	rec->start = snap.start;
+	rec->end = snap.end;
+	rec->offset = snap.file ? (u64)snap.pgoff << PAGE_SHIFT : 0;
+	rec->ino = id.ino;
+	rec->mm = mm_token(mm);
+	rec->flags = permissions(snap.flags);
+	rec->seq = snap.seq;
+	rec->dev_major = MAJOR(id.dev);
+	rec->dev_minor = MINOR(id.dev);
+	rec->generation = id.generation;
+	memset(rec->reserved, 0, sizeof(rec->reserved));
+	memset(rec->reserved2, 0, sizeof(rec->reserved2));
+	return 0;
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * bpf_task_vma_query() - what is mapped at an address of the current task?
+ * @addr:	user address, in bytes
+ * @flags:	those of PROCMAP_QUERY, enum procmap_query_flags. 0: the mapping
+ *		that has @addr. PROCMAP_QUERY_COVERING_OR_NEXT_VMA: or else the
+ *		next one above. PROCMAP_QUERY_FILE_BACKED_VMA and the permissions:
+ *		only mappings that have that
+ * @out:	filled with a struct bpf_task_vma_record
+ * @out__sz:	size of @out in bytes, at least that of the record when it was
+ *		introduced. A newer kernel fills as much of its record as fits; an
+ *		older one fills zeros behind its own
+ *
+ * A record is true as a whole: its fields were read while nobody was changing
+ * mappings. Takes no lock, no reference, and doesn't wait; how long it takes is
+ * bounded. A loop that asks for the mapping at or after the end of the one before
+ * is a walk, with the guarantees of bpf_iter_task_vma_new(); if all its records
+ * have the same @mm and @seq, it is a snapshot of the address space.
+ *
+ * Paths and names like [heap] can't be had without a lock, and are not given.
+ * [vsyscall] is no mapping. The build ID comes from the kernel's cache, which a
+ * program that calls this switches on; no file is read.
+ *
+ * Context: any, NMI included.
+ *
+ * Return: 0; -ENOENT: there is no such mapping, or the task has no user memory
+ * of its own, as kernel threads; -EAGAIN: mappings are being changed, maybe by
+ * what this program runs on top of: trying again at once can't help then;
+ * -EINPROGRESS: there was no match in as many mappings as one call looks at: to
+ * go on, ask again at the record's @end; -EINVAL: unknown @flags, or @out__sz is
+ * too small; -E2BIG: @out__sz is larger than a page. With -E2BIG, nothing is
+ * written to @out; with other errors than -EINPROGRESS it is all zeros.
+ */
+__bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
+{
+	struct mm_struct *mm = current->mm;
+	struct bpf_task_vma_record copy, *rec = out;
+	int err;
+
+	BUILD_BUG_ON(sizeof(*rec) != RECORD_SIZE_VER0);
+
+	/* Not even to be zeroed in an NMI. */
+	if (unlikely(out__sz > PAGE_SIZE))
+		return -E2BIG;
+
+	if (unlikely(flags & ~(u64)VALID_FLAGS || out__sz < RECORD_SIZE_VER0)) {
+		err = -EINVAL;
+	} else if (unlikely(!mm || current->flags & PF_KTHREAD || addr > ULONG_MAX)) {
+		err = -ENOENT;
+	} else {
+		if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
+			rec = &copy;
+		guard(rcu)();
+		err = query(mm, addr, flags, rec);
+	}
+	if (err && err != -EINPROGRESS) {
+		memset(out, 0, out__sz);
+		return err;
+	}
+	if (rec != out)
+		memcpy(out, rec, sizeof(*rec));
+	if (out__sz > sizeof(*rec))
+		memset(out + sizeof(*rec), 0, out__sz - sizeof(*rec));
+	return err;
+}
+
+__bpf_kfunc_end_defs();
+
+BTF_KFUNCS_START(task_vma_kfunc_ids)
+BTF_ID_FLAGS(func, bpf_task_vma_query)
+BTF_KFUNCS_END(task_vma_kfunc_ids)
+
+/* Programs that trace: for others, current is whoever happens to be there. */
+static const struct btf_kfunc_id_set task_vma_kfunc_set = {
+	.owner = THIS_MODULE,
+	.set   = &task_vma_kfunc_ids,
+};
+
+static int __init task_vma_init(void)
+{
+	int err;
+
+	BTF_TYPE_EMIT(struct bpf_task_vma_record);
+	BTF_TYPE_EMIT_ENUM(BPF_TASK_VMA_BUILD_ID_NO_FILE);
+	BTF_TYPE_EMIT_ENUM(PROCMAP_QUERY_VMA_READABLE);
+
+	get_random_bytes(token_key, sizeof(token_key));
+	/* Odd, so that no two tokens become one. */
+	token_key[1] |= 1;
+	token_key[2] |= 1;
+	err = register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &task_vma_kfunc_set);
+	err = err ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_KPROBE, &task_vma_kfunc_set);
+	return err ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_SYSCALL, &task_vma_kfunc_set);
+}
+late_initcall(task_vma_init);

@@ -1,0 +1,1222 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tools/bpf/bpfprov, as a user has it: through its command line, its output and
+ * its exit codes.
+ *
+ *  usage.*	Bad arguments, help, and what the unprivileged are told. The tool
+ *		runs as a child of this program in process context, as in all
+ *		others.
+ *  maps.*	Of this process and of others: deleted files, processes that have
+ *		gone, kernel threads, a full disk.
+ *  events.*	Programs that this process loads and closes, with the records that
+ *		the kernel emits in its context; a reader that is stopped while a
+ *		ring of one page overflows; 10000 programs.
+ *  confine.*	Sockets of a child in a cgroup and in a network namespace of its own:
+ *		addresses, replacing a policy while it binds, removal.
+ *  profile.*	Samples of a timer in hard-interrupt context, on processes that have
+ *		exited when names are looked up, and on a BPF program.
+ *
+ * A test waits for a line that the tool prints, or for a process, never for a time.
+ */
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/bpf.h>
+#include <linux/compiler.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "common.h"
+
+#define TOOL	"./bpfprov"
+
+/* As documented in bpfprov.8. */
+enum { OK, FAILED, USAGE, CAP, KERNEL, GONE };
+
+/* --- the tool ------------------------------------------------------------------ */
+
+struct tool {
+	pid_t pid;
+	FILE *err;		/* a pipe */
+	char errors[16384];	/* what came out of it */
+	char *out;		/* standard output, after tool_end() */
+	int out_fd;
+};
+
+/* Start it with arguments that end with NULL, its output to @out or kept. */
+static int tool_start_to(struct tool *t, const char *out, bool nobody, char **args)
+{
+	char *argv[32] = { TOOL };
+	char path[] = "/tmp/bpfprov_cli.XXXXXX";
+	int fds[2], i;
+
+	memset(t, 0, sizeof(*t));
+	for (i = 0; args[i] && i < 30; i++)
+		argv[i + 1] = args[i];
+	t->out_fd = out ? open(out, O_WRONLY) : mkstemp(path);
+	if (t->out_fd < 0)
+		return -errno;
+	if (!out)
+		unlink(path);
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	t->pid = fork();
+	if (!t->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(t->out_fd, STDOUT_FILENO);
+		dup2(fds[1], STDERR_FILENO);
+		setenv("TERM", "xterm", 1);	/* no terminal: no colours all the same */
+		if (nobody && (setgid(65534) || setuid(65534)))
+			_exit(126);
+		execv(TOOL, argv);
+		_exit(127);
+	}
+	close(fds[1]);
+	t->err = fdopen(fds[0], "r");
+	return t->pid > 0 && t->err ? 0 : -errno;
+}
+
+/* Read what it says up to a line with @text, which is waited for; NULL: all. */
+static bool tool_says(struct tool *t, const char *text)
+{
+	size_t len = strlen(t->errors);
+
+	while (fgets(t->errors + len, sizeof(t->errors) - len, t->err)) {
+		if (text && strstr(t->errors + len, text))
+			return true;
+		len += strlen(t->errors + len);
+	}
+	return false;
+}
+
+/* Returns the exit code, or minus the signal. */
+static int tool_end(struct tool *t)
+{
+	struct stat st;
+	int status;
+
+	tool_says(t, NULL);
+	fclose(t->err);
+	waitpid(t->pid, &status, 0);
+	if (!fstat(t->out_fd, &st) && S_ISREG(st.st_mode)) {
+		t->out = calloc(1, st.st_size + 1);
+		if (t->out && pread(t->out_fd, t->out, st.st_size, 0) != st.st_size)
+			*t->out = 0;
+	}
+	close(t->out_fd);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void tool_free(struct tool *t)
+{
+	free(t->out);
+	t->out = NULL;
+}
+
+#define ARGS(...) ((char *[]){ __VA_ARGS__, NULL })
+
+/* Run it to its end. */
+static int tool_run(struct tool *t, char **args)
+{
+	return tool_start_to(t, NULL, false, args) ? -1000 : tool_end(t);
+}
+
+static int count_lines(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += *s == '\n';
+	return n;
+}
+
+/* The next line of @s that has all of @a and @b, or NULL. */
+static const char *find_line(const char *s, const char *a, const char *b, char *line, size_t size)
+{
+	size_t len;
+
+	while (*s) {
+		len = strcspn(s, "\n");
+		snprintf(line, size, "%.*s", (int)len, s);
+		s += len + !!s[len];
+		if (strstr(line, a) && strstr(line, b))
+			return s;
+	}
+	return NULL;
+}
+
+#define PID(p) ({ static char _s[16]; snprintf(_s, sizeof(_s), "%d", p); _s; })
+
+/* --- processes ------------------------------------------------------------------- */
+
+/* What the profiles have to find: named here, and in no library. */
+noinline unsigned long bpfprov_cli_spin(unsigned long rounds)
+{
+	unsigned long i, sum = 0;
+
+	for (i = 0; i < rounds; i++) {
+		sum += i * i;
+		__asm__ volatile("" : "+r"(sum));
+	}
+	return sum;
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/* This program as "bpfprov_cli --spin MS", or "--spin 0": until it is killed. */
+__attribute__((constructor))
+static void spin_main(int argc, char **argv)
+{
+	double end;
+	int ms;
+
+	if (argc != 3 || strcmp(argv[1], "--spin"))
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	ms = atoi(argv[2]);
+	for (end = now() + ms / 1000.0; !ms || now() < end;)
+		bpfprov_cli_spin(1000000);
+	_exit(0);
+}
+
+static pid_t spawn_spinner(const char *exe, int ms)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		execl(exe, "bpfprov_cli", "--spin", PID(ms), NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+/* Wait until @pid has become @exe, which fork() alone has not made it. */
+static bool wait_for_exec(pid_t pid, const char *exe)
+{
+	char link[64], path[PATH_MAX];
+	double end = now() + 20;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	while (now() < end) {
+		n = readlink(link, path, sizeof(path) - 1);
+		if (n > 0) {
+			path[n] = 0;
+			if (!strcmp(path, exe))
+				return true;
+		}
+		sched_yield();
+	}
+	return false;
+}
+
+static void end_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* The PID of a process that was there. */
+static pid_t vanished(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	return pid;
+}
+
+/* --- BPF programs ------------------------------------------------------------------ */
+
+#define INSN(c, d, s, o, i)						\
+	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\
+			    .off = (o), .imm = (i) })
+
+/* Two subprograms: main, which calls one that returns 0. */
+static int load_two(const char *name)
+{
+	struct bpf_insn insns[] = {
+		INSN(BPF_JMP | BPF_CALL, 0, BPF_PSEUDO_CALL, 0, 1),
+		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0),
+		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, name, "GPL", insns, ARRAY_LEN(insns),
+			     NULL);
+}
+
+/* Counts to 10000 in its only function. */
+static int load_loop(const char *name)
+{
+	struct bpf_insn insns[] = {
+		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0),
+		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 1, 0, 0, 0),
+		INSN(BPF_ALU64 | BPF_ADD | BPF_K, 1, 0, 0, 1),
+		INSN(BPF_JMP | BPF_JLT | BPF_K, 1, 0, -2, 10000),
+		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, name, "GPL", insns, ARRAY_LEN(insns),
+			     NULL);
+}
+
+static uint32_t prog_id(int fd)
+{
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info);
+
+	return bpf_prog_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
+}
+
+/* A JSON member that is a number; -1: there is none. */
+static long long json_number(const char *line, const char *member)
+{
+	char key[64];
+	const char *p;
+
+	snprintf(key, sizeof(key), "\"%s\":", member);
+	p = strstr(line, key);
+	return p ? strtoll(p + strlen(key), NULL, 10) : -1;
+}
+
+/*
+ * Fixtures only because a test without one has no time limit of its own, and starting
+ * the tool under emulation takes seconds.
+ */
+#define PLAIN_FIXTURE(name)		\
+	FIXTURE(name) { int unused; };	\
+	FIXTURE_SETUP(name) {}		\
+	FIXTURE_TEARDOWN(name) {}
+
+PLAIN_FIXTURE(usage)
+PLAIN_FIXTURE(maps)
+PLAIN_FIXTURE(events)
+PLAIN_FIXTURE(profile)
+
+/* --- usage ---------------------------------------------------------------------------- */
+
+TEST_F_TIMEOUT(usage, bad_arguments, 120)
+{
+	static char *cases[][8] = {
+		{ NULL },
+		{ "nonsense" },
+		{ "--nonsense" },
+		{ "features", "extra" },
+		{ "maps" },
+		{ "maps", "0" },
+		{ "maps", "1x" },
+		{ "maps", "1", "xyz" },
+		{ "maps", "1", "-1" },
+		{ "events", "extra" },
+		{ "events", "-d", "0" },
+		{ "events", "--ring-pages", "3" },
+		{ "events", "--ring-pages", "" },
+		{ "confine" },
+		{ "confine", "x" },
+		{ "confine", "--ip", "192.0.2.1" },
+		{ "confine", "x", "--ip", "192.0.2" },
+		{ "confine", "x", "--ip", "0.0.0.0" },
+		{ "confine", "x", "--ip", "224.0.0.1" },
+		{ "confine", "x", "--ip", "fe80::1" },
+		{ "confine", "x", "--ip", "::ffff:192.0.2.1" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--ip", "192.0.2.2" },
+		{ "confine", "x", "--map", "localhost:1=192.0.2.1:1" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:0=192.0.2.1:1" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:1=192.0.2.1" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--map", "host:1=192.0.2.1:1" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:1=2001:db8::1:1" },
+		{ "confine", "x", "--show", "--remove" },
+		{ "confine", "x", "y", "--show" },
+		{ "profile", "extra" },
+		{ "profile", "-F", "0" },
+		{ "profile", "-F", "1e3" },
+		{ "profile", "-p", "1", "-a" },
+		{ "profile", "-p", "-1" },
+		{ "profile", "--format", "xml" },
+	};
+	struct tool t;
+	size_t i;
+	int rc;
+
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		rc = tool_run(&t, cases[i]);
+		EXPECT_EQ(USAGE, rc) {
+			TH_LOG("case %zu, %s %s: %s", i, cases[i][0], cases[i][1], t.errors);
+		}
+		EXPECT_STREQ("", t.out);
+		EXPECT_NE('\0', *t.errors);
+		tool_free(&t);
+	}
+}
+
+TEST_F_TIMEOUT(usage, help, 120)
+{
+	static char * const commands[] = { "features", "maps", "events", "confine", "profile" };
+	struct tool t;
+	size_t i;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("--help")));
+	for (i = 0; i < ARRAY_LEN(commands); i++)
+		EXPECT_NE(NULL, strstr(t.out, commands[i]));
+	tool_free(&t);
+	for (i = 0; i < ARRAY_LEN(commands); i++) {
+		EXPECT_EQ(OK, tool_run(&t, ARGS(commands[i], "--help")));
+		EXPECT_NE(NULL, strstr(t.out, "Example")) {
+			TH_LOG("%s --help has no example", commands[i]);
+		}
+		EXPECT_EQ(NULL, strchr(t.out, '\033'));
+		tool_free(&t);
+	}
+}
+
+TEST_F_TIMEOUT(usage, unprivileged, 120)
+{
+	static char *cases[][8] = {
+		{ "maps", "1" },
+		{ "events" },
+		{ "events", "--now" },
+		{ "confine", "--show" },
+		{ "confine", "x", "--ip", "192.0.2.1" },
+		{ "profile", "-d", "1" },
+	};
+	struct tool t;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		ASSERT_EQ(0, tool_start_to(&t, NULL, true, cases[i]));
+		EXPECT_EQ(CAP, tool_end(&t)) {
+			TH_LOG("%s: %s", cases[i][0], t.errors);
+		}
+		EXPECT_EQ(1, count_lines(t.errors));
+		EXPECT_NE(NULL, strstr(t.errors, "CAP_"));
+		tool_free(&t);
+	}
+	/* This one needs none. */
+	ASSERT_EQ(0, tool_start_to(&t, NULL, true, ARGS("features")));
+	EXPECT_EQ(OK, tool_end(&t));
+	tool_free(&t);
+}
+
+/* It reads BTF; has_autobind() asks the kernel in another way. */
+TEST_F_TIMEOUT(usage, features, 120)
+{
+	char line[256];
+	struct tool t;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("features")));
+	ASSERT_NE(NULL, find_line(t.out, "autobind", has_autobind() ? "yes" : "no", line,
+				  sizeof(line)));
+	tool_free(&t);
+}
+
+/* --- maps --------------------------------------------------------------------------------- */
+
+/* The same columns as /proc/PID/maps, one more, in both ways of reading them. */
+TEST_F_TIMEOUT(maps, as_in_proc, 60)
+{
+	char path[64], *line = NULL, perms[8], perms2[8];
+	unsigned long start, end, off, start2, end2, off2;
+	unsigned int major, minor, major2, minor2;
+	unsigned long long ino, ino2;
+	size_t size = 0, mappings = 0;
+	struct tool query, text;
+	const char *p;
+	char id[128];
+	pid_t pid;
+	bool elf;
+	FILE *f;
+	int n;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	ASSERT_TRUE(wait_for_exec(pid, realpath("/proc/self/exe", NULL)));
+	kill(pid, SIGSTOP);
+	waitpid(pid, NULL, WUNTRACED);
+	EXPECT_EQ(OK, tool_run(&query, ARGS("maps", PID(pid))));
+	EXPECT_EQ(OK, tool_run(&text, ARGS("maps", "--no-query", PID(pid))));
+	EXPECT_NE(NULL, strstr(text.errors, "reduced"));
+
+	p = query.out;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "r");
+	ASSERT_NE(NULL, f);
+	while (getline(&line, &size, f) > 0) {
+		if (strstr(line, "[vsyscall]"))
+			continue;
+		n = sscanf(line, "%lx-%lx %7s %lx %x:%x %llu", &start, &end, perms, &off,
+			   &major, &minor, &ino);
+		ASSERT_EQ(7, n);
+		n = sscanf(p, "%lx-%lx %7s %lx %x:%x %llu %127s", &start2, &end2, perms2,
+			   &off2, &major2, &minor2, &ino2, id);
+		ASSERT_EQ(8, n);
+		EXPECT_EQ(start, start2);
+		EXPECT_EQ(end, end2);
+		EXPECT_STREQ(perms, perms2);
+		EXPECT_EQ(off, off2);
+		EXPECT_EQ(major, major2);
+		EXPECT_EQ(minor, minor2);
+		EXPECT_EQ(ino, ino2);
+		/* Only an ELF file has one; this program and libc are built with one. */
+		elf = strstr(line, "/bpfprov_cli") || strstr(line, "/libc.so");
+		EXPECT_TRUE(!elf || strlen(id) == 40);
+		EXPECT_TRUE(ino || !strcmp(id, "-"));
+		p += strcspn(p, "\n") + 1;
+		mappings++;
+	}
+	EXPECT_LT(10, mappings);
+	EXPECT_EQ('\0', *p);
+	/* The text has [vsyscall] behind what the query has. */
+	EXPECT_EQ(0, strncmp(query.out, text.out, strlen(query.out)));
+	fclose(f);
+	free(line);
+	end_process(pid);
+	tool_free(&query);
+	tool_free(&text);
+}
+
+TEST_F_TIMEOUT(maps, deleted_binary, 60)
+{
+	char dir[PATH_MAX - 16], exe[PATH_MAX], before[256], after[256];
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/gone", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
+	pid = spawn_spinner(exe, 0);
+	EXPECT_TRUE(wait_for_exec(pid, exe));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(pid))));
+	EXPECT_NE(NULL, find_line(t.out, "r-xp", exe, before, sizeof(before)));
+	tool_free(&t);
+	unlink(exe);
+	rmdir(dir);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(pid))));
+	EXPECT_NE(NULL, find_line(t.out, "r-xp", "(deleted)", after, sizeof(after)));
+	tool_free(&t);
+	/* The address, the build ID, and all else but " (deleted)". */
+	EXPECT_EQ(0, strncmp(before, after, strlen(before)));
+	EXPECT_EQ(NULL, strstr(after, " - "));
+	end_process(pid);
+}
+
+TEST_F_TIMEOUT(maps, vanished, 60)
+{
+	struct tool t;
+	pid_t pid;
+
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", PID(vanished()))));
+	EXPECT_EQ(1, count_lines(t.errors));
+	tool_free(&t);
+	/* Dead, and not waited for. */
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	waitid(P_PID, pid, &(siginfo_t){}, WEXITED | WNOWAIT);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", PID(pid))));
+	tool_free(&t);
+	waitpid(pid, NULL, 0);
+	/* kthreadd has no memory. */
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", "2")));
+	EXPECT_STREQ("", t.out);
+	tool_free(&t);
+}
+
+TEST_F_TIMEOUT(maps, addresses, 60)
+{
+	struct tool t;
+	char addr[32];
+
+	snprintf(addr, sizeof(addr), "0x%lx", (unsigned long)bpfprov_cli_spin);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()), addr, addr)));
+	EXPECT_EQ(2, count_lines(t.out));
+	EXPECT_NE(NULL, strstr(t.out, "r-xp"));
+	EXPECT_NE(NULL, strstr(t.out, "/bpfprov_cli"));
+	tool_free(&t);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("maps", PID(getpid()), "0", addr)));
+	EXPECT_EQ(1, count_lines(t.out));
+	tool_free(&t);
+}
+
+TEST_F_TIMEOUT(maps, full_disk, 60)
+{
+	struct tool t;
+
+	ASSERT_EQ(0, tool_start_to(&t, "/dev/full", false, ARGS("maps", PID(getpid()))));
+	EXPECT_EQ(FAILED, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "No space left"));
+}
+
+/* --- events --------------------------------------------------------------------------------- */
+
+/* Read what was written so far, until it has a line with @a and @b. */
+static bool wait_for_line(struct tool *t, const char *a, const char *b)
+{
+	char line[1024], *out;
+	double end = now() + 30;
+	bool found = false;
+	struct stat st;
+
+	while (!found && now() < end) {
+		if (fstat(t->out_fd, &st))
+			return false;
+		out = calloc(1, st.st_size + 1);
+		found = out && pread(t->out_fd, out, st.st_size, 0) == st.st_size &&
+			find_line(out, a, b, line, sizeof(line));
+		free(out);
+		sched_yield();
+	}
+	return found;
+}
+
+/* One that stays: its ID, type, tag, and who loaded it. Reduced, the same. */
+TEST_F_TIMEOUT(events, resident, 240)
+{
+	char id[32], line[1024];
+	struct tool t;
+	int fd;
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json")));
+	ASSERT_TRUE(tool_says(&t, "listening"));
+	fd = load_two("resident");
+	EXPECT_LE(0, fd);
+	snprintf(id, sizeof(id), "\"id\":%u,", prog_id(fd));
+	EXPECT_TRUE(wait_for_line(&t, "\"event\":\"load\"", id));
+	close(fd);
+	EXPECT_TRUE(wait_for_line(&t, "\"event\":\"unload\"", id));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	ASSERT_NE(NULL, find_line(t.out, "\"load\"", id, line, sizeof(line)));
+	EXPECT_NE(NULL, strstr(line, "\"sub_id\":0,\"sub_cnt\":2"));
+	EXPECT_NE(NULL, strstr(line, "\"type\":\"socket_filter\""));
+	EXPECT_NE(NULL, strstr(line, "\"tag\":"));
+	EXPECT_NE(NULL, strstr(line, "\"addr\":\"0xffff"));
+	EXPECT_NE(NULL, strstr(line, "resident"));
+	EXPECT_EQ(getpid(), json_number(line, "pid"));
+	tool_free(&t);
+}
+
+/* Those that are gone at once have the range and name of each subprogram. */
+TEST_F_TIMEOUT(events, short_lived, 240)
+{
+	int i, fd, ranges = 0, described = 0;
+	char id[32], line[1024];
+	const char *p;
+	struct tool t;
+
+	/* The first load has libbpf load some of its own, to see what the kernel has. */
+	fd = load_two("probes");
+	ASSERT_LE(0, fd);
+	close(fd);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json")));
+	ASSERT_TRUE(tool_says(&t, "listening"));
+	/* Not a moment for the reader: it is stopped while they come and go. */
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	for (i = 0; i < 20; i++) {
+		fd = load_two("short_lived");
+		ASSERT_LE(0, fd);
+		close(fd);
+	}
+	fd = load_two("last");
+	snprintf(id, sizeof(id), "\"id\":%u,", prog_id(fd));
+	kill(t.pid, SIGCONT);
+	EXPECT_TRUE(wait_for_line(&t, "\"load\"", "last"));
+	close(fd);
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	for (p = t.out; (p = find_line(p, "\"load\"", "\"id\"", line, sizeof(line)));) {
+		if (strstr(line, id))
+			continue;
+		ranges += strstr(line, "\"addr\":\"0xffff") && json_number(line, "len") > 0;
+		described += strstr(line, "\"sub_cnt\":2") &&
+			     (json_number(line, "sub_id") || strstr(line, "short_lived"));
+	}
+	EXPECT_EQ(40, ranges) {
+		TH_LOG("%d of 40 subprograms have a range", ranges);
+	}
+	EXPECT_EQ(40, described);
+	tool_free(&t);
+}
+
+/*
+ * A ring of one page, and nobody who reads it: what was lost is located, and what
+ * was printed and what was lost are all that there was.
+ */
+TEST_F_TIMEOUT(events, one_page_ring, 240)
+{
+	long long seq, first = -1, last = -1, printed = 0, lost = 0, gaps = 0;
+	char line[1024];
+	const char *p;
+	struct tool t;
+	int i, fd;
+
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json", "--ring-pages", "1")));
+	ASSERT_TRUE(tool_says(&t, "listening"));
+	fd = load_two("first");
+	ASSERT_LE(0, fd);
+	ASSERT_TRUE(wait_for_line(&t, "\"load\"", "first"));
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	close(fd);
+	for (i = 0; i < 200; i++) {
+		fd = load_two("many");
+		ASSERT_LE(0, fd);
+		close(fd);
+	}
+	kill(t.pid, SIGCONT);
+	/* The ring was full. Once it was read there is room for what shows the gap. */
+	EXPECT_TRUE(wait_for_line(&t, "\"unload\"", "\"id\""));
+	fd = load_two("last");
+	EXPECT_LE(0, fd);
+	EXPECT_TRUE(wait_for_line(&t, "\"load\"", "last"));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	for (p = t.out; (p = find_line(p, "\"event\"", "", line, sizeof(line)));) {
+		if (strstr(line, "\"lost\"")) {
+			if (json_number(line, "first_seq") < 0) {
+				TH_LOG("records were lost, and which is not said");
+				continue;
+			}
+			gaps++;
+			lost += json_number(line, "count");
+			continue;
+		}
+		seq = json_number(line, "seq");
+		if (seq < 0)	/* without bpf_subprog there is none */
+			continue;
+		first = first < 0 ? seq : first;
+		EXPECT_LT(last, seq);
+		last = seq;
+		printed++;
+	}
+	TH_LOG("%lld printed, %lld lost in %lld gaps, numbers %lld to %lld", printed, lost, gaps,
+	       first, last);
+	EXPECT_LT(0, lost);
+	EXPECT_EQ(last - first + 1, printed + lost);
+	close(fd);
+	tool_free(&t);
+}
+
+TEST_F_TIMEOUT(events, now, 240)
+{
+	char id[32], line[1024];
+	const char *p;
+	struct tool t;
+	int fd, n = 0;
+
+	fd = load_two("listed");
+	ASSERT_LE(0, fd);
+	snprintf(id, sizeof(id), "\"id\":%u,", prog_id(fd));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("events", "--now", "--json")));
+	for (p = t.out; (p = find_line(p, "\"loaded\"", id, line, sizeof(line))); n++) {
+		EXPECT_NE(NULL, strstr(line, "\"addr\":\"0xffff"));
+		EXPECT_LT(0, json_number(line, "len"));
+		EXPECT_EQ(getuid(), json_number(line, "uid"));
+	}
+	EXPECT_EQ(2, n);
+	tool_free(&t);
+	ASSERT_EQ(0, tool_start_to(&t, "/dev/full", false, ARGS("events", "--now")));
+	EXPECT_EQ(FAILED, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "No space left"));
+	close(fd);
+}
+
+#define MANY 10000
+
+TEST_F_TIMEOUT(events, now_10000, 400)
+{
+	struct rlimit limit = { MANY + 100, MANY + 100 };
+	const char *p;
+	char line[1024];
+	struct tool t;
+	int *fds, i, n = 0;
+
+	fds = calloc(MANY, sizeof(*fds));
+	ASSERT_NE(NULL, fds);
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	for (i = 0; i < MANY; i++) {
+		fds[i] = load_two("one_of_many");
+		ASSERT_LE(0, fds[i]);
+	}
+	/* The tool gets none of them: they are closed on exec. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("events", "--now", "--json")));
+	for (p = t.out; (p = find_line(p, "\"sub_id\":0,", "one_of_many", line, sizeof(line)));)
+		n++;
+	EXPECT_EQ(MANY, n);
+	tool_free(&t);
+	for (i = 0; i < MANY; i++)
+		close(fds[i]);
+	free(fds);
+}
+
+/* --- confine --------------------------------------------------------------------------------- */
+
+#define CGROUP	"bpfprov_cli"
+#define ADDR1	"10.77.0.1"
+#define ADDR2	"10.77.0.2"
+
+FIXTURE(confine)
+{
+	int cgroup;
+};
+
+static int add_address(const char *label, const char *addr)
+{
+	struct ifreq ifr = { .ifr_flags = IFF_UP };
+	struct sockaddr_in *sin = (struct sockaddr_in *)&ifr.ifr_addr;
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", label);
+	sin->sin_family = AF_INET;
+	inet_pton(AF_INET, addr, &sin->sin_addr);
+	err = ioctl(s, SIOCSIFADDR, &ifr);
+	if (!err) {
+		ifr.ifr_flags = IFF_UP | IFF_LOOPBACK | IFF_RUNNING;
+		err = ioctl(s, SIOCSIFFLAGS, &ifr);
+	}
+	close(s);
+	return err;
+}
+
+FIXTURE_SETUP(confine)
+{
+	ASSERT_EQ(0, unshare(CLONE_NEWNET));
+	ASSERT_EQ(0, add_address("lo", "127.0.0.1"));
+	ASSERT_EQ(0, add_address("lo:1", ADDR1));
+	ASSERT_EQ(0, add_address("lo:2", ADDR2));
+	self->cgroup = cgroup_enter(CGROUP);
+	ASSERT_LE(0, self->cgroup);
+}
+
+FIXTURE_TEARDOWN(confine)
+{
+	struct tool t;
+
+	tool_run(&t, ARGS("confine", CGROUP, "--remove"));
+	tool_free(&t);
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+}
+
+/* Bind a TCP socket to @addr; what it got, or the errno, as text. */
+static const char *bound_to(const char *addr, int port, int *fd)
+{
+	static char text[INET_ADDRSTRLEN];
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(port) };
+	socklen_t len = sizeof(sin);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	inet_pton(AF_INET, addr, &sin.sin_addr);
+	if (bind(s, (void *)&sin, len) || getsockname(s, (void *)&sin, &len))
+		snprintf(text, sizeof(text), "%s", errno == EPERM ? "EPERM" : "error");
+	else
+		inet_ntop(AF_INET, &sin.sin_addr, text, sizeof(text));
+	if (fd)
+		*fd = s;
+	else
+		close(s);
+	return text;
+}
+
+TEST_F_TIMEOUT(confine, addresses, 120)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET }, from;
+	socklen_t len = sizeof(from);
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	char text[INET_ADDRSTRLEN];
+	int server, s, port;
+	struct tool t;
+
+	/* The control: nothing holds it yet. */
+	ASSERT_STREQ("0.0.0.0", bound_to("0.0.0.0", 0, NULL));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--map",
+					"localhost:81=" ADDR1 ":80"))) {
+		TH_LOG("%s", t.errors);
+	}
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	EXPECT_STREQ(ADDR1, bound_to("127.0.0.1", 0, NULL));
+	EXPECT_STREQ("EPERM", bound_to(ADDR2, 0, NULL));
+	EXPECT_STREQ(ADDR1, bound_to(ADDR1, 80, &server));
+	ASSERT_EQ(0, listen(server, 8));
+	/* localhost is the address; and port 81 of it is sent to port 80. */
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	for (port = 80; port <= 81; port++) {
+		to.sin_port = htons(port);
+		s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		ASSERT_EQ(0, connect(s, (void *)&to, sizeof(to)));
+		ASSERT_EQ(0, getsockname(s, (void *)&from, &len));
+		EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+		ASSERT_EQ(0, getpeername(s, (void *)&from, &len));
+		EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+		EXPECT_EQ(80, ntohs(from.sin_port));
+		close(s);
+	}
+	/* A family without an address. */
+	s = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	EXPECT_EQ(-1, bind(s, (void *)&sin6, sizeof(sin6)));
+	EXPECT_EQ(EPERM, errno);
+	close(s);
+	close(server);
+}
+
+/* listen() without bind(), and the first datagram. */
+TEST_F_TIMEOUT(confine, autobind, 120)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(9) };
+	socklen_t len = sizeof(sin);
+	char text[INET_ADDRSTRLEN];
+	struct tool t;
+	int s;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	EXPECT_EQ(has_autobind(), !strstr(t.errors, "reduced"));
+	tool_free(&t);
+	s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, listen(s, 1));
+	ASSERT_EQ(0, getsockname(s, (void *)&sin, &len));
+	inet_ntop(AF_INET, &sin.sin_addr, text, sizeof(text));
+	EXPECT_STREQ(ADDR1, text) {
+		TH_LOG("listen() without bind() is on %s", text);
+	}
+	close(s);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	inet_pton(AF_INET, ADDR2, &sin.sin_addr);
+	ASSERT_EQ(1, sendto(s, "x", 1, 0, (void *)&sin, sizeof(sin)));
+	ASSERT_EQ(0, getsockname(s, (void *)&sin, &len));
+	inet_ntop(AF_INET, &sin.sin_addr, text, sizeof(text));
+	EXPECT_STREQ(ADDR1, text);
+	close(s);
+}
+
+/* While a policy replaces another, no socket gets an address that is in neither. */
+TEST_F_TIMEOUT(confine, replace_without_gap, 120)
+{
+	static char * const addrs[] = { ADDR1, ADDR2 };
+	unsigned long *seen, i;
+	const char *got;
+	struct tool t;
+	pid_t pid;
+
+	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, seen);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			got = bound_to("0.0.0.0", 0, NULL);
+			i = !strcmp(got, ADDR1) ? 0 : !strcmp(got, ADDR2) ? 1 : 2;
+			__atomic_fetch_add(&seen[i], 1, __ATOMIC_RELAXED);
+		}
+	}
+	for (i = 0; i < 20; i++) {
+		unsigned long before;
+
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", addrs[(i + 1) % 2])));
+		tool_free(&t);
+		before = __atomic_load_n(&seen[(i + 1) % 2], __ATOMIC_RELAXED);
+		/* It is in force when the tool has ended. */
+		EXPECT_STREQ(addrs[(i + 1) % 2], bound_to("0.0.0.0", 0, NULL));
+		while (__atomic_load_n(&seen[(i + 1) % 2], __ATOMIC_RELAXED) == before &&
+		       !__atomic_load_n(&seen[2], __ATOMIC_RELAXED))
+			sched_yield();
+	}
+	end_process(pid);
+	TH_LOG("%lu and %lu sockets got the one and the other, %lu neither", seen[0], seen[1],
+	       seen[2]);
+	EXPECT_EQ(0, seen[2]);
+}
+
+TEST_F_TIMEOUT(confine, show_and_remove, 120)
+{
+	struct tool t;
+
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	tool_free(&t);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--ip", "2001:db8::1",
+					"--map", "localhost:5=[2001:db8::2]:6")));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show")));
+	EXPECT_NE(NULL, strstr(t.out, "/sys/fs/cgroup/" CGROUP));
+	EXPECT_NE(NULL, strstr(t.out, "ip " ADDR1));
+	EXPECT_NE(NULL, strstr(t.out, "ip 2001:db8::1"));
+	EXPECT_NE(NULL, strstr(t.out, "map localhost:5=[2001:db8::2]:6"));
+	EXPECT_EQ(!has_autobind(), !!strstr(t.out, "no-autobind"));
+	EXPECT_EQ(NULL, strchr(t.out, '\033'));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+	tool_free(&t);
+	EXPECT_STREQ("0.0.0.0", bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "there/is/none", "--ip", ADDR1)));
+	tool_free(&t);
+	/* A directory, and no cgroup. */
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "/tmp", "--ip", ADDR1)));
+	tool_free(&t);
+}
+
+/* A cgroup that was removed leaves its pins: they can be seen, and removed by ID. */
+TEST_F_TIMEOUT(confine, cgroup_is_gone, 120)
+{
+	struct tool t;
+	struct stat st;
+	char id[32];
+
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/bpfprov_cli_gone", 0755));
+	ASSERT_EQ(0, stat("/sys/fs/cgroup/bpfprov_cli_gone", &st));
+	snprintf(id, sizeof(id), "%llu", (unsigned long long)st.st_ino);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "bpfprov_cli_gone", "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_EQ(0, rmdir("/sys/fs/cgroup/bpfprov_cli_gone"));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", id, "--show")));
+	EXPECT_NE(NULL, strstr(t.out, ADDR1));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--ip", ADDR2)));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", id, "--remove")));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--show")));
+	tool_free(&t);
+}
+
+/* --- profile --------------------------------------------------------------------------------- */
+
+/* The sum of the counts at the ends of lines that have @text. */
+static long sum_counts(const char *folded, const char *text)
+{
+	char line[16384];
+	const char *p;
+	long sum = 0;
+
+	for (p = folded; (p = find_line(p, text, "", line, sizeof(line)));)
+		sum += strrchr(line, ' ') ? atol(strrchr(line, ' ')) : 0;
+	return sum;
+}
+
+/* How many samples it says that there were. */
+static long said_samples(const char *errors)
+{
+	const char *p = strstr(errors, " samples in ");
+
+	if (!p)
+		return -1;
+	while (p > errors && p[-1] >= '0' && p[-1] <= '9')
+		p--;
+	return atol(p);
+}
+
+/* Processes of 30 ms: all have exited when they are given names. */
+TEST_F_TIMEOUT(profile, short_lived, 120)
+{
+	char dir[PATH_MAX - 16], exe[PATH_MAX];
+	struct tool t;
+	pid_t pid;
+	int n;
+
+	/* A file that no other process has: its path is in records only. */
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/short_lived", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	for (n = 0; n < 40; n++) {
+		pid = spawn_spinner(exe, 30);
+		waitpid(pid, NULL, 0);
+	}
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	TH_LOG("%d processes, %ld of their %ld samples are in the function", n,
+	       sum_counts(t.out, ";bpfprov_cli_spin "), sum_counts(t.out, "short_lived;"));
+	EXPECT_LT(50, sum_counts(t.out, ";bpfprov_cli_spin "));
+	/* Each sample is in one line. */
+	EXPECT_EQ(said_samples(t.errors), sum_counts(t.out, ""));
+	EXPECT_NE(NULL, strstr(t.errors, "symbolized"));
+	EXPECT_NE(NULL, strstr(t.errors, "own cost"));
+	tool_free(&t);
+	unlink(exe);
+	rmdir(dir);
+}
+
+/* The file is deleted: found through the process while that runs, else by build ID. */
+TEST_F_TIMEOUT(profile, deleted_binary, 120)
+{
+	char dir[PATH_MAX - 16], exe[PATH_MAX];
+	struct tool t;
+	pid_t pid;
+	int alive;
+
+	for (alive = 1; alive >= 0; alive--) {
+		ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+		snprintf(exe, sizeof(exe), "%s/bpfprov_gone", dir);
+		ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
+		pid = spawn_spinner(exe, 0);
+		ASSERT_TRUE(wait_for_exec(pid, exe));
+		unlink(exe);
+		rmdir(dir);
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false,
+					   ARGS("profile", "-p", PID(pid), "-d", alive ? "1" : "60",
+						"--format", "json")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		if (!alive) {
+			double end = now() + 1;
+
+			while (now() < end)
+				sched_yield();
+			end_process(pid);
+		}
+		/* Of the process that ends, it sees the end. */
+		EXPECT_EQ(OK, tool_end(&t));
+		EXPECT_EQ(alive, !strstr(t.errors, "has ended"));
+		if (alive) {
+			EXPECT_NE(NULL, strstr(t.out, "\"symbol\":\"bpfprov_cli_spin\""));
+			end_process(pid);
+		} else {
+			EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
+			EXPECT_NE(NULL, strstr(t.out, "\"build_id\":\""));
+			EXPECT_NE(NULL, strstr(t.out, "/bpfprov_gone\""));
+		}
+		tool_free(&t);
+	}
+}
+
+TEST_F_TIMEOUT(profile, cgroup, 120)
+{
+	char exe[PATH_MAX];
+	struct tool t;
+	int cgroup;
+	pid_t in, out;
+
+	ASSERT_NE(NULL, realpath("/proc/self/exe", exe));
+	out = spawn_spinner(exe, 0);
+	ASSERT_TRUE(wait_for_exec(out, exe));
+	/* This one goes into the cgroup, and is not to look like the one outside. */
+	prctl(PR_SET_NAME, "parent");
+	cgroup = cgroup_enter("bpfprov_cli_profile");
+	ASSERT_LE(0, cgroup);
+	in = fork();
+	if (!in) {
+		prctl(PR_SET_NAME, "in_cgroup");
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			bpfprov_cli_spin(1000000);
+	}
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-G", "bpfprov_cli_profile")));
+	EXPECT_LT(20, sum_counts(t.out, "in_cgroup;"));
+	EXPECT_EQ(0, sum_counts(t.out, "bpfprov_cli;"));
+	tool_free(&t);
+	end_process(in);
+	end_process(out);
+	close(cgroup);
+	cgroup_leave("bpfprov_cli_profile");
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-G", "there/is/none")));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-p", PID(vanished()))));
+	tool_free(&t);
+}
+
+/* A program that is loaded while it samples, and gone when names are looked up. */
+TEST_F_TIMEOUT(profile, bpf_program, 120)
+{
+	struct bpf_test_run_opts opts = { .sz = sizeof(opts), .repeat = 1000 };
+	char data[64] = {}, want[64];
+	struct tool t;
+	uint32_t id;
+	double end;
+	int fd;
+
+	opts.data_in = data;
+	opts.data_size_in = sizeof(data);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "499")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	fd = load_loop("cli_loop");
+	ASSERT_LE(0, fd);
+	id = prog_id(fd);
+	for (end = now() + 2; now() < end;)
+		ASSERT_EQ(0, bpf_prog_test_run_opts(fd, &opts));
+	close(fd);
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_LT(50, sum_counts(t.out, "_cli_loop"));
+	snprintf(want, sizeof(want), "_cli_loop[%u.0]_[k] ", id);
+	EXPECT_EQ(sum_counts(t.out, "_cli_loop"), sum_counts(t.out, want)) {
+		TH_LOG("%ld of %ld samples of the program have its ID", sum_counts(t.out, want),
+		       sum_counts(t.out, "_cli_loop"));
+	}
+	tool_free(&t);
+}
+
+/* A full disk: the file that was there before is still there, as it was. */
+TEST_F_TIMEOUT(profile, full_disk, 120)
+{
+	char dir[] = "/tmp/bpfprov_cli.XXXXXX", path[64], fill[64], buf[4096] = "old";
+	struct tool t;
+	pid_t pid;
+	int fd;
+
+	/* So that there is something to write. */
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	ASSERT_NE(NULL, mkdtemp(dir));
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	ASSERT_EQ(0, mount("tmpfs", dir, "tmpfs", 0, "size=64k"));
+	snprintf(path, sizeof(path), "%s/out", dir);
+	snprintf(fill, sizeof(fill), "%s/fill", dir);
+	fd = open(path, O_CREAT | O_WRONLY, 0644);
+	ASSERT_EQ(3, write(fd, "old", 3));
+	close(fd);
+	fd = open(fill, O_CREAT | O_WRONLY, 0644);
+	while (write(fd, buf, sizeof(buf)) > 0)
+		;
+	close(fd);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("profile", "-d", "1", "-o", path)));
+	EXPECT_NE(NULL, strstr(t.errors, "No space left"));
+	tool_free(&t);
+	memset(buf, 0, sizeof(buf));
+	fd = open(path, O_RDONLY);
+	EXPECT_EQ(3, read(fd, buf, sizeof(buf)));
+	EXPECT_STREQ("old", buf);
+	close(fd);
+	/* With room, it is replaced. */
+	unlink(fill);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-o", path, "--ring-pages", "1")));
+	tool_free(&t);
+	fd = open(path, O_RDONLY);
+	EXPECT_LE(0, read(fd, buf, sizeof(buf)));
+	EXPECT_STRNE("old", buf);
+	close(fd);
+	end_process(pid);
+	umount2(dir, MNT_DETACH);
+	rmdir(dir);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "bpf_experimental.h"
+#include "task_vma.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define PF_KTHREAD 0x00200000	/* include/linux/sched.h */
+
+/* Set by user space: whom to look at, and at which system call. */
+pid_t target;
+int sample_nr;
+
+struct seen seen;
+struct seen_vma vmas[MAX_VMAS];
+struct record records[MAX_VMAS];
+struct bpf_stack_build_id stack[2];
+__u64 query_addr;
+
+static bool on_target(void)
+{
+	return (pid_t)bpf_get_current_pid_tgid() == target;
+}
+
+/* --- the contexts ----------------------------------------------------------------- */
+
+static void walk(struct task_struct *task)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	long err;
+
+	seen.nr_vmas = 0;
+	seen.nr_files = 0;
+	err = bpf_iter_task_vma_new(&it, task, 0);
+	if (!err)
+		seen.walks++;
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		__u32 i = seen.nr_vmas;
+
+		if (i >= MAX_VMAS)
+			break;
+		vmas[i].start = vma->vm_start;
+		vmas[i].end = vma->vm_end;
+		vmas[i].pgoff = vma->vm_pgoff;
+		vmas[i].flags = vma->vm_flags;
+		if (vma->vm_file)
+			seen.nr_files++;
+		seen.nr_vmas = i + 1;
+	}
+	if (!err && bpf_ksym_exists(bpf_iter_task_vma_error))
+		err = bpf_iter_task_vma_error(&it);
+	bpf_iter_task_vma_destroy(&it);
+	seen.walk_err = err;
+	if (!err)
+		seen.complete++;
+}
+
+static void query_all(void)
+{
+	__u64 addr = 0;
+	long err = 0;
+	int i;
+
+	if (!bpf_ksym_exists(bpf_task_vma_query))
+		return;
+	seen.nr_records = 0;
+	bpf_for(i, 0, MAX_VMAS) {
+		err = bpf_task_vma_query(addr, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &records[i],
+					 sizeof(records[i]));
+		if (err)
+			break;
+		addr = records[i].end;
+		seen.nr_records++;
+	}
+	if (err != -2)	/* -ENOENT: no more */
+		seen.query_err = err ?: 1;
+}
+
+static void look(struct task_struct *task, bool in_context)
+{
+	if (in_context)
+		seen.in_context++;
+	walk(task);
+	query_all();
+	barrier();
+	seen.runs++;
+}
+
+SEC("?tp_btf/nmi_handler")
+int BPF_PROG(nmi, void *handler, s64 delta_ns, int handled)
+{
+	/* An NMI is offered to each handler; the one that took it says so. */
+	if (handled && on_target())
+		look(bpf_get_current_task_btf(), bpf_in_nmi());
+	return 0;
+}
+
+SEC("?perf_event")
+int hardirq(void *ctx)
+{
+	if (on_target())
+		look(bpf_get_current_task_btf(), bpf_in_hardirq() && !bpf_in_nmi());
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(irqs_off, struct pt_regs *regs, long id)
+{
+	unsigned long flags;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	bpf_local_irq_save(&flags);
+	look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	bpf_local_irq_restore(&flags);
+	return 0;
+}
+
+/* The scheduler holds the run queue's lock, with interrupts off. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (prev->pid == target && !preempt)
+		look(bpf_get_current_task_btf(), on_target() && !bpf_in_interrupt());
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(syscall_entry, struct pt_regs *regs, long id)
+{
+	if (on_target() && id == sample_nr)
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+SEC("?uprobe.s//proc/self/exe:sample_sleepable")
+int sleepable(void *ctx)
+{
+	/* x86 keeps "no reschedule needed" in the top bit. */
+	if (on_target())
+		look(bpf_get_current_task_btf(), !(get_preempt_count() & ~(1U << 31)));
+	return 0;
+}
+
+/* --- many lookups in one NMI ------------------------------------------------------ */
+
+static long found(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+	return 0;
+}
+
+SEC("?tp_btf/nmi_handler")
+int BPF_PROG(nmi_lookups, void *handler, s64 delta_ns, int handled)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	long err, size;
+	__u64 ip;
+	int i;
+
+	if (!handled || !on_target())
+		return 0;
+	if (bpf_in_nmi())
+		seen.in_context++;
+	size = bpf_get_stack(ctx, stack, sizeof(stack), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	if (size >= (long)sizeof(stack[0]) && stack[0].status == BPF_STACK_BUILD_ID_VALID)
+		seen.stacks++;
+	if (bpf_get_stack(ctx, &ip, sizeof(ip), BPF_F_USER_STACK) != sizeof(ip))
+		return 0;
+	bpf_for(i, 0, QUERIES) {
+		if (bpf_ksym_exists(bpf_task_vma_query)) {
+			err = bpf_task_vma_query(ip, 0, &records[i], sizeof(records[i]));
+			if (err)
+				seen.query_err = err;
+			else
+				seen.queries++;
+		} else {
+			err = bpf_find_vma(task, ip, found, NULL, 0);
+			seen.find_vma_calls++;
+			if (err)
+				seen.find_vma_err = err;
+			else
+				seen.find_vma++;
+		}
+	}
+	barrier();
+	seen.runs++;
+	return 0;
+}
+
+/* --- where there is nothing to say --------------------------------------------------- */
+
+/* Kernel threads, which may have borrowed somebody's mm. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(kthread, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_task_vma_record rec;
+	struct bpf_iter_task_vma it;
+
+	if (!(task->flags & PF_KTHREAD) || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	if (bpf_iter_task_vma_new(&it, task, 0) == -2)		/* -ENOENT */
+		__sync_fetch_and_add(&seen.walks, 1);
+	bpf_iter_task_vma_destroy(&it);
+	if (bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)) == -2)
+		__sync_fetch_and_add(&seen.queries, 1);
+	__sync_fetch_and_add(&seen.runs, 1);
+	return 0;
+}
+
+/* In mmap() of the task itself, which holds mmap_lock for writing. */
+SEC("?lsm/mmap_addr")
+int BPF_PROG(in_mmap, unsigned long addr)
+{
+	struct bpf_task_vma_record rec;
+	struct bpf_iter_task_vma it;
+	unsigned long flags;
+
+	if (!on_target() || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	seen.query_err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+	bpf_local_irq_save(&flags);
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	while (bpf_iter_task_vma_next(&it))
+		seen.nr_records++;
+	seen.find_vma_err = bpf_iter_task_vma_error(&it);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_local_irq_restore(&flags);
+	/* With interrupts on, there are the locks of the VMAs. */
+	walk(bpf_get_current_task_btf());
+	seen.runs++;
+	return 0;
+}
+
+/* --- one query -------------------------------------------------------------------- */
+
+__u64 query_flags;
+__u32 query_size;
+long query_result;
+char query_out[2 * sizeof(struct record)];
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(query_once, struct pt_regs *regs, long id)
+{
+	__u32 size = query_size;
+
+	if (!on_target() || id != sample_nr || size > sizeof(query_out) ||
+	    !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	query_result = bpf_task_vma_query(query_addr, query_flags, query_out, size);
+	return 0;
+}
+
+/* A chunk of a walk that goes on in the next run. */
+__u64 chunk_addr, chunk_vmas, chunk_mm, chunk_other;
+__u32 chunk_seq;
+long chunk_err;
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(chunk, struct pt_regs *regs, long id)
+{
+	struct bpf_task_vma_record rec;
+	int i;
+
+	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	bpf_for(i, 0, 1000) {
+		chunk_err = bpf_task_vma_query(chunk_addr, PROCMAP_QUERY_COVERING_OR_NEXT_VMA,
+					       &rec, sizeof(rec));
+		if (chunk_err)
+			break;
+		if (!chunk_vmas++) {
+			chunk_seq = rec.seq;
+			chunk_mm = rec.mm;
+		}
+		if (rec.seq != chunk_seq || rec.mm != chunk_mm)
+			chunk_other++;
+		chunk_addr = rec.end;
+	}
+	return 0;
+}
+
+/* Before and after exec(), in children of this process. */
+pid_t parent;
+__u64 token_before, token_after;
+
+static bool is_child(struct task_struct *task)
+{
+	return parent && task->real_parent->tgid == parent;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(token_sample, struct pt_regs *regs, long id)
+{
+	struct bpf_task_vma_record rec;
+
+	if (is_child(bpf_get_current_task_btf()) && id == sample_nr &&
+	    bpf_ksym_exists(bpf_task_vma_query) &&
+	    !bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)))
+		token_before = rec.mm;
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(token_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
+{
+	struct bpf_task_vma_record rec;
+
+	if (is_child(p) && bpf_ksym_exists(bpf_task_vma_query) &&
+	    !bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)))
+		token_after = rec.mm;
+	return 0;
+}
+
+/* --- the storms ------------------------------------------------------------------- */
+
+struct storm storm;
+__u64 arena, inodes[FILES];
+__u32 dev_major, dev_minor;
+__u64 storm_addr, storm_sentinels;
+
+static void is_wrong(const struct bpf_task_vma_record *rec, __u32 why)
+{
+	if (!storm.wrong++) {
+		__builtin_memcpy(&storm.first_wrong, rec, sizeof(*rec));
+		storm.first_wrong_asked_at = storm_addr;
+		storm.why = why;
+	}
+}
+
+/* What a record that begins in the arena may say. */
+static void check_record(const struct bpf_task_vma_record *rec)
+{
+	__u64 at = (rec->start - arena) % ARENA_SIZE, in_slot = at % SLOT_SIZE;
+	__u64 size = rec->end - rec->start;
+	int file = -1, i;
+
+	for (i = 0; i < FILES; i++)
+		if (rec->ino == inodes[i])
+			file = i;
+	if (file < 0 || rec->dev_major != dev_major || rec->dev_minor != dev_minor)
+		return is_wrong(rec, __LINE__);
+	if (rec->offset != file * ARENA_SIZE + at)
+		return is_wrong(rec, __LINE__);
+	if (rec->end <= rec->start || rec->end <= storm_addr ||
+	    (rec->start | rec->end) % PAGE_SIZE)
+		return is_wrong(rec, __LINE__);
+	if (in_slot == WORK_PAGES * PAGE_SIZE) {
+		storm_sentinels++;
+		if (size != PAGE_SIZE || file || rec->flags != PROCMAP_QUERY_VMA_READABLE)
+			is_wrong(rec, __LINE__);
+		return;
+	}
+	if (in_slot + size > WORK_PAGES * PAGE_SIZE || rec->flags == PROCMAP_QUERY_VMA_READABLE)
+		is_wrong(rec, __LINE__);
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(storm_query, struct pt_regs *regs, long id)
+{
+	struct bpf_task_vma_record rec;
+	long err;
+	int i;
+
+	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	bpf_for(i, 0, 10000) {
+		if (storm_addr < arena || storm_addr >= arena + ARENAS * ARENA_SIZE) {
+			storm_addr = arena;
+			storm_sentinels = 0;
+		}
+		storm.asked++;
+		err = bpf_task_vma_query(storm_addr, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec,
+					 sizeof(rec));
+		if (err == -11) {	/* -EAGAIN */
+			storm.again++;
+			continue;
+		}
+		if (err) {
+			is_wrong(&rec, __LINE__);
+			storm_addr = arena;
+			continue;
+		}
+		if (rec.start < arena + ARENAS * ARENA_SIZE) {
+			check_record(&rec);
+			storm_addr = rec.end;
+			if (storm_addr < arena + ARENAS * ARENA_SIZE)
+				continue;
+		}
+		/* The last page of the arena is a sentinel: here the pass ends. */
+		storm.passes++;
+		if (storm_sentinels != ARENAS * SLOTS)
+			is_wrong(&rec, __LINE__);
+		storm_addr = 0;
+	}
+	return 0;
+}
+
+/* The same with the iterator, which has no file to show here. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
+{
+	struct bpf_task_vma_record rec = {};
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	unsigned long flags;
+	__u64 at;
+	long err;
+
+	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_iter_task_vma_error))
+		return 0;
+	storm_sentinels = 0;
+	storm_addr = arena;
+	bpf_local_irq_save(&flags);
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), arena);
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		rec.start = vma->vm_start;
+		rec.end = vma->vm_end;
+		rec.offset = vma->vm_pgoff * PAGE_SIZE;
+		if (rec.start >= arena + ARENAS * ARENA_SIZE)
+			break;
+		storm.vmas++;
+		at = (rec.start - arena) % ARENA_SIZE;
+		if (rec.offset % ARENA_SIZE != at || rec.offset / ARENA_SIZE >= FILES ||
+		    rec.end <= storm_addr || rec.start >= rec.end ||
+		    rec.end - rec.start > WORK_PAGES * PAGE_SIZE)
+			is_wrong(&rec, __LINE__);
+		if (at % SLOT_SIZE == WORK_PAGES * PAGE_SIZE)
+			storm_sentinels++;
+		storm_addr = rec.end;
+	}
+	err = bpf_iter_task_vma_error(&it);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_local_irq_restore(&flags);
+	storm.walks++;
+	if (!err && storm_sentinels != ARENAS * SLOTS)
+		is_wrong(&rec, __LINE__);
+	if (!err)
+		storm.walks_ended++;
+	return 0;
+}
+
+struct split_storm splits;
+__u8 first_pages[SPLITS], sentinels[SPLITS];
+__u64 split_addr;
+bool split_end;
+
+static void split_step(__u64 start, __u64 end)
+{
+	__u64 at = start - arena, n = at / SPLIT_SIZE;
+
+	split_addr = end;
+	if (start >= arena + SPLITS * SPLIT_SIZE) {
+		split_end = true;
+		return;
+	}
+	if (start < arena || n >= SPLITS)
+		return;
+	if (at % SPLIT_SIZE == 0)
+		first_pages[n]++;
+	if (at % SPLIT_SIZE == 2 * PAGE_SIZE)
+		sentinels[n]++;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(split_walk, struct pt_regs *regs, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	long err = 0;
+	int i;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	__builtin_memset(first_pages, 0, sizeof(first_pages));
+	__builtin_memset(sentinels, 0, sizeof(sentinels));
+	split_addr = arena;
+	split_end = false;
+	bpf_for(i, 0, 100000) {
+		bpf_iter_task_vma_new(&it, task, split_addr);
+		while (!split_end && (vma = bpf_iter_task_vma_next(&it)))
+			split_step(vma->vm_start, vma->vm_end);
+		err = 0;
+		if (bpf_ksym_exists(bpf_iter_task_vma_error))
+			err = bpf_iter_task_vma_error(&it);
+		bpf_iter_task_vma_destroy(&it);
+		if (!err || split_end)
+			break;
+		splits.errors++;
+	}
+	if (err && !split_end) {
+		splits.given_up++;
+		return 0;
+	}
+	splits.walks++;
+	bpf_for(i, 0, SPLITS) {
+		if (!first_pages[i])
+			splits.dropped++;
+		if (!sentinels[i])
+			splits.sentinels_missing++;
+		if (sentinels[i] > 1)
+			splits.sentinels_twice++;
+	}
+	return 0;
+}
+
+/* --- contention ------------------------------------------------------------------- */
+
+bool with_find_vma;
+__u64 contentions, samples;
+struct mm_struct *target_mm;
+
+SEC("?perf_event")
+int sample_4khz(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_task_vma_record rec;
+
+	if (!on_target())
+		return 0;
+	target_mm = task->mm;
+	if (with_find_vma)
+		bpf_find_vma(task, query_addr, found, NULL, 0);
+	else if (bpf_ksym_exists(bpf_task_vma_query))
+		bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+	samples++;
+	return 0;
+}
+
+SEC("?tp_btf/contention_begin")
+int BPF_PROG(contention, void *lock, unsigned int flags)
+{
+	if (target_mm && lock == &target_mm->mmap_lock)
+		__sync_fetch_and_add(&contentions, 1);
+	return 0;
+}
+
+/* --- exit ------------------------------------------------------------------------- */
+
+__u64 exit_ino;
+__u64 exit_samples, attributed[METHODS];
+
+struct work {
+	struct bpf_task_work tw;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct work);
+} works SEC(".maps");
+
+static void attribute(enum method m)
+{
+	struct bpf_task_vma_record rec;
+
+	if (bpf_ksym_exists(bpf_task_vma_query) &&
+	    !bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec)) && rec.ino == exit_ino)
+		__sync_fetch_and_add(&attributed[m], 1);
+}
+
+static int on_task_work(struct bpf_map *map, void *key, void *value)
+{
+	attribute(TASK_WORK);
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(exit_sample, struct pt_regs *regs, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct work empty = {}, *w;
+	__u32 pid = task->pid;
+
+	if (!is_child(task) || id != sample_nr)
+		return 0;
+	attribute(AT_SAMPLE);
+	bpf_map_update_elem(&works, &pid, &empty, BPF_NOEXIST);
+	w = bpf_map_lookup_elem(&works, &pid);
+	if (w)
+		bpf_task_work_schedule_resume(task, &w->tw, &works, on_task_work);
+	__sync_fetch_and_add(&exit_samples, 1);
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exit")
+int BPF_PROG(process_exit, struct task_struct *p)
+{
+	if (is_child(p))
+		attribute(PROCESS_EXIT);
+	return 0;
+}

@@ -1,0 +1,1116 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The task_vma iterator, and bpf_task_vma_query().
+ *
+ *  context.*	the iterator, and a loop of queries, against /proc/self/maps, in
+ *		each context that a profiler samples in; the program asserts its own
+ *  nmi.*	as many lookups in one NMI as a stack has frames
+ *  query.*	flags against PROCMAP_QUERY, sizes, resuming, the token; irqs on
+ *  storm.*	another thread changes mappings whose address, file and offset
+ *		belong together: a record in which they don't fails the test
+ *  split.*	another thread splits and merges mappings of which one half does
+ *		not change: a walk that leaves that half out fails the test
+ *  writer.*	does sampling delay a thread that maps and unmaps?
+ *  exit.*	samples of processes that are gone, unmapped or executed something
+ *		else right after: which of the ways to attribute them still can
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/compiler.h>
+#include <linux/fs.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../kselftest_harness.h"
+#include "common.h"
+#include "task_vma.h"
+#include "task_vma.skel.h"
+
+/* More than one, so that a single lucky interrupt does not pass for a context. */
+#define SAMPLES 20
+#define ATTEMPTS (10 * SAMPLES)
+
+/* include/linux/mm.h */
+#define VM_MAYSHARE 0x80
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/* --- what /proc says ---------------------------------------------------------- */
+
+struct maps_line {
+	unsigned long start, end, offset, ino;
+	unsigned int flags, major, minor;
+};
+
+static struct maps_line maps[MAX_VMAS];
+static char maps_text[1 << 17];
+
+/* Fills maps[] without allocating, which could map something. */
+static int read_maps(void)
+{
+	size_t len = 0;
+	int fd, n = 0;
+	ssize_t got;
+	char *line;
+
+	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while ((got = read(fd, maps_text + len, sizeof(maps_text) - 1 - len)) > 0)
+		len += got;
+	close(fd);
+	maps_text[len] = 0;
+	for (line = maps_text; *line && n < MAX_VMAS; line = strchr(line, '\n') + 1) {
+		struct maps_line *m = &maps[n];
+		char perms[5];
+
+		if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &m->start, &m->end, perms,
+			   &m->offset, &m->major, &m->minor, &m->ino) != 7)
+			return -EINVAL;
+		m->flags = (perms[0] == 'r' ? PROCMAP_QUERY_VMA_READABLE : 0) |
+			   (perms[1] == 'w' ? PROCMAP_QUERY_VMA_WRITABLE : 0) |
+			   (perms[2] == 'x' ? PROCMAP_QUERY_VMA_EXECUTABLE : 0) |
+			   (perms[3] == 's' ? PROCMAP_QUERY_VMA_SHARED : 0);
+		/* [vsyscall] is no mapping: it lies above all that user space can map. */
+		if ((long)m->start > 0)
+			n++;
+	}
+	return n;
+}
+
+/* --- contexts ------------------------------------------------------------------ */
+
+/* How the program is made to run. */
+enum trigger { NMI, CPU_CLOCK, SYSCALL, SWITCH, UPROBE };
+
+FIXTURE(context)
+{
+	struct task_vma *skel;
+	struct bpf_link *link;
+	struct spinner spinner;
+	char dir[200], path[256];
+	void *deleted, *memfd, *huge, *on_disk;
+	int event;
+};
+
+FIXTURE_VARIANT(context)
+{
+	enum trigger trigger;
+	const char *program;
+	bool files;		/* the iterator has vm_file */
+};
+
+FIXTURE_VARIANT_ADD(context, nmi) { NMI, "nmi", false };
+FIXTURE_VARIANT_ADD(context, hardirq) { CPU_CLOCK, "hardirq", false };
+FIXTURE_VARIANT_ADD(context, irqs_off) { SYSCALL, "irqs_off", false };
+FIXTURE_VARIANT_ADD(context, sched_switch) { SWITCH, "sched_switch", false };
+FIXTURE_VARIANT_ADD(context, syscall) { SYSCALL, "syscall_entry", true };
+FIXTURE_VARIANT_ADD(context, sleepable) { UPROBE, "sleepable", true };
+
+#define SIZE (4 * PAGE_SIZE)
+
+/* Mappings that /proc has something special to say of. */
+static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self)
+{
+	int fd;
+
+	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
+	snprintf(self->path, sizeof(self->path), "%s/file", self->dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", self->path));
+	fd = open(self->path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	self->on_disk = mmap(NULL, SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, PAGE_SIZE);
+	ASSERT_NE(MAP_FAILED, self->on_disk);
+	close(fd);
+
+	snprintf(maps_text, sizeof(maps_text), "%s/deleted", self->dir);
+	fd = open(maps_text, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, SIZE));
+	self->deleted = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, self->deleted);
+	close(fd);
+	ASSERT_EQ(0, unlink(maps_text));
+
+	fd = memfd_create("task_vma", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, SIZE));
+	self->memfd = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, fd, PAGE_SIZE);
+	ASSERT_NE(MAP_FAILED, self->memfd);
+	close(fd);
+
+	/* Needs no huge page as long as nobody touches it. */
+	fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
+	ASSERT_LE(0, fd);
+	self->huge = mmap(NULL, 2 << 20, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 2 << 20);
+	ASSERT_NE(MAP_FAILED, self->huge);
+	close(fd);
+}
+
+/* Has the stack grow, as far as @depth says. */
+static noinline int grow_stack(int depth)
+{
+	char frame[PAGE_SIZE];
+
+	WRITE_ONCE(frame[0], depth);
+	return depth ? grow_stack(depth - 1) + READ_ONCE(frame[0]) : 0;
+}
+
+FIXTURE_SETUP(context)
+{
+	struct bpf_program *prog;
+
+	self->event = -1;
+	self->spinner.tid = -1;
+	map_things(_metadata, self);
+	grow_stack(100);
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	prog = bpf_object__find_program_by_name(self->skel->obj, variant->program);
+	ASSERT_NE(NULL, prog);
+	bpf_program__set_autoload(prog, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+}
+
+FIXTURE_TEARDOWN(context)
+{
+	if (self->spinner.tid > 0)
+		spinner_stop(&self->spinner);
+	bpf_link__destroy(self->link);
+	if (self->event >= 0)
+		close(self->event);
+	task_vma__destroy(self->skel);
+	unlink(self->path);
+	rmdir(self->dir);
+}
+
+/* Where the sleepable program is attached. */
+noinline void sample_sleepable(void)
+{
+	asm volatile("");
+}
+
+/* Has the program run at least SAMPLES times; nothing is mapped meanwhile. */
+static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self,
+			const FIXTURE_VARIANT(context) *variant)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	struct bpf_program *prog;
+	int i;
+
+	prog = bpf_object__find_program_by_name(self->skel->obj, variant->program);
+	if (variant->trigger == NMI || variant->trigger == CPU_CLOCK) {
+		if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
+			SKIP(return, "needs CPUs 0 and 1");
+		self->skel->bss->target = self->spinner.tid;
+	}
+	if (variant->trigger == CPU_CLOCK) {
+		self->event = cpu_clock_event(1, 1000 * 1000);
+		ASSERT_LE(0, self->event);
+		self->link = bpf_program__attach_perf_event(prog, self->event);
+	} else {
+		self->link = bpf_program__attach(prog);
+	}
+	ASSERT_NE(NULL, self->link);
+	if (variant->trigger == CPU_CLOCK)
+		self->event = -1;	/* the link owns it */
+
+	switch (variant->trigger) {
+	case NMI:
+		for (i = 0; i < ATTEMPTS && READ_ONCE(seen->runs) < SAMPLES; i++) {
+			spinner_wait(&self->spinner);
+			ASSERT_EQ(0, nmi_to_other_cpus());
+		}
+		break;
+	case CPU_CLOCK:
+		/* The harness ends a test that never gets its interrupts. */
+		while (READ_ONCE(seen->runs) < SAMPLES)
+			usleep(1000);
+		break;
+	case SYSCALL:
+		for (i = 0; i < SAMPLES; i++)
+			syscall(SYS_getppid);
+		break;
+	case SWITCH:
+		/* Each of these gives the CPU away, at least to the idle task. */
+		while (READ_ONCE(seen->runs) < SAMPLES)
+			usleep(1);
+		break;
+	case UPROBE:
+		for (i = 0; i < SAMPLES; i++)
+			sample_sleepable();
+		break;
+	}
+	/* Afterwards none is running: what was counted belongs together. */
+	bpf_link__destroy(self->link);
+	self->link = NULL;
+	ASSERT_LE(SAMPLES, READ_ONCE(seen->runs));
+	ASSERT_EQ(seen->in_context, seen->runs);
+}
+
+static bool has_query(void)
+{
+	static int has = -1;
+	FILE *f;
+	char line[256];
+
+	if (has >= 0)
+		return has;
+	has = 0;
+	f = fopen("/proc/kallsyms", "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (strstr(line, " bpf_task_vma_query\n"))
+			has = 1;
+	if (f)
+		fclose(f);
+	return has;
+}
+
+/* Iterates over all mappings: addresses, offset and permissions, and vm_file. */
+TEST_F(context, walk)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	int i, n, files = 0;
+
+	run_program(_metadata, self, variant);
+	n = read_maps();
+	ASSERT_LT(20, n);
+
+	EXPECT_EQ(seen->runs, seen->complete)
+		TH_LOG("%llu of %llu walks began, %llu came to the end; the last: %s", seen->walks,
+		       seen->runs, seen->complete, strerrorname_np(-seen->walk_err) ?: "0");
+	ASSERT_EQ(n, seen->nr_vmas);
+	for (i = 0; i < n; i++) {
+		struct seen_vma *v = &self->skel->bss->vmas[i];
+
+		ASSERT_EQ(maps[i].start, v->start);
+		ASSERT_EQ(maps[i].end, v->end);
+		ASSERT_EQ(maps[i].flags & 7, v->flags & 7);
+		ASSERT_EQ(!!(maps[i].flags & PROCMAP_QUERY_VMA_SHARED),
+			  !!(v->flags & VM_MAYSHARE));
+		if (maps[i].ino)
+			ASSERT_EQ(maps[i].offset, v->pgoff * PAGE_SIZE);
+		files += !!maps[i].ino;
+	}
+	ASSERT_LT(4, files);
+	EXPECT_EQ(variant->files ? files : 0, seen->nr_files);
+}
+
+/* A loop over bpf_task_vma_query(): the same, and the identity of files. */
+TEST_F(context, queries)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	void * const things[] = {
+		self->on_disk, self->deleted, self->memfd, self->huge,
+		(void *)getauxval(AT_SYSINFO_EHDR),
+	};
+	int i, j, n, found = 0;
+
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	run_program(_metadata, self, variant);
+	n = read_maps();
+	ASSERT_LT(20, n);
+
+	EXPECT_EQ(0, seen->query_err);
+	ASSERT_EQ(n, seen->nr_records);
+	for (i = 0; i < n; i++) {
+		struct record *r = &self->skel->bss->records[i];
+
+		ASSERT_EQ(maps[i].start, r->start);
+		ASSERT_EQ(maps[i].end, r->end);
+		ASSERT_EQ(maps[i].flags, r->flags);
+		ASSERT_EQ(maps[i].ino ? maps[i].offset : 0, r->offset);
+		ASSERT_EQ(maps[i].ino, r->ino);
+		ASSERT_EQ(maps[i].major, r->dev_major);
+		ASSERT_EQ(maps[i].minor, r->dev_minor);
+		ASSERT_EQ(!maps[i].ino, !r->build_id_status);
+		/* Nothing was mapped in between: a snapshot. */
+		ASSERT_EQ(self->skel->bss->records[0].seq, r->seq);
+		ASSERT_EQ(self->skel->bss->records[0].mm, r->mm);
+		for (j = 0; j < (int)ARRAY_LEN(things); j++)
+			found += r->start == (uintptr_t)things[j];
+	}
+	EXPECT_EQ(ARRAY_LEN(things), found);
+}
+
+/* --- many in one NMI -------------------------------------------------------------- */
+
+FIXTURE(nmi)
+{
+	struct task_vma *skel;
+	struct spinner spinner;
+};
+
+FIXTURE_SETUP(nmi)
+{
+	self->spinner.tid = -1;
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	bpf_program__set_autoload(self->skel->progs.nmi_lookups, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+}
+
+FIXTURE_TEARDOWN(nmi)
+{
+	if (self->spinner.tid > 0)
+		spinner_stop(&self->spinner);
+	task_vma__destroy(self->skel);
+}
+
+/* In an NMI: a stack with build IDs, and a lookup for each of 20 frames. */
+TEST_F(nmi, lookups)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	int i;
+
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
+		SKIP(return, "needs CPUs 0 and 1");
+	self->skel->bss->target = self->spinner.tid;
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	for (i = 0; i < ATTEMPTS && READ_ONCE(seen->runs) < SAMPLES; i++) {
+		spinner_wait(&self->spinner);
+		ASSERT_EQ(0, nmi_to_other_cpus());
+	}
+	task_vma__detach(self->skel);
+
+	ASSERT_LE(SAMPLES, seen->runs);
+	EXPECT_EQ(seen->in_context, seen->runs);
+	if (seen->find_vma_calls) {
+		EXPECT_EQ(seen->runs * QUERIES, seen->find_vma)
+			TH_LOG("bpf_find_vma() failed in %llu of %u calls, the last: %s",
+			       seen->find_vma_calls - seen->find_vma, seen->find_vma_calls,
+			       strerrorname_np(-seen->find_vma_err));
+	} else {
+		EXPECT_EQ(seen->runs * QUERIES, seen->queries)
+			TH_LOG("the last failed with %s", strerrorname_np(-seen->query_err));
+	}
+	TH_LOG("%llu NMIs, %llu queries, %llu stacks with a build ID", seen->runs,
+	       seen->queries, seen->stacks);
+}
+
+/* --- queries -------------------------------------------------------------------------- */
+
+FIXTURE(query)
+{
+	struct task_vma *skel;
+	int maps;
+};
+
+FIXTURE_SETUP(query)
+{
+	self->maps = -1;
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	self->maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->maps);
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+}
+
+FIXTURE_TEARDOWN(query)
+{
+	task_vma__destroy(self->skel);
+	if (self->maps >= 0)
+		close(self->maps);
+}
+
+static void load_query(struct __test_metadata *_metadata, struct task_vma *skel,
+		       struct bpf_program *a, struct bpf_program *b)
+{
+	bpf_program__set_autoload(a, true);
+	if (b)
+		bpf_program__set_autoload(b, true);
+	ASSERT_EQ(0, task_vma__load(skel));
+	ASSERT_EQ(0, task_vma__attach(skel));
+}
+
+static long query(struct task_vma *skel, uint64_t addr, uint64_t flags, uint32_t size)
+{
+	skel->bss->query_addr = addr;
+	skel->bss->query_flags = flags;
+	skel->bss->query_size = size;
+	skel->bss->query_result = 1;
+	memset(skel->bss->query_out, 0xff, sizeof(skel->bss->query_out));
+	syscall(SYS_getppid);
+	return READ_ONCE(skel->bss->query_result);
+}
+
+static bool all_zeros(const char *p, size_t size)
+{
+	while (size && !*p) {
+		p++;
+		size--;
+	}
+	return !size;
+}
+
+/* Syscall entry: every combination of flags, at every edge of a mapping. */
+TEST_F(query, flags)
+{
+	struct record *r = (void *)self->skel->bss->query_out;
+	int i, n, matched = 0;
+	uint64_t flags;
+
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	n = read_maps();
+	ASSERT_LT(10, n);
+	for (i = 0; i < 3 * n; i++) {
+		uint64_t addr = i % 3 == 0 ? maps[i / 3].start :
+				i % 3 == 1 ? maps[i / 3].end - 1 : maps[i / 3].end;
+
+		for (flags = 0; flags < 0x40; flags++) {
+			struct procmap_query q = {
+				.size = sizeof(q),
+				.query_addr = addr,
+				.query_flags = flags,
+			};
+			int err = ioctl(self->maps, PROCMAP_QUERY, &q) ? -errno : 0;
+
+			ASSERT_EQ(err, query(self->skel, addr, flags, sizeof(*r)))
+				TH_LOG("address %#lx, flags %#lx", addr, flags);
+			if (err) {
+				ASSERT_TRUE(all_zeros((char *)r, sizeof(*r)));
+				continue;
+			}
+			matched++;
+			ASSERT_EQ(q.vma_start, r->start);
+			ASSERT_EQ(q.vma_end, r->end);
+			ASSERT_EQ(q.vma_flags, r->flags);
+			ASSERT_EQ(q.vma_offset, r->offset);
+			ASSERT_EQ(q.inode, r->ino);
+			ASSERT_EQ(q.dev_major, r->dev_major);
+			ASSERT_EQ(q.dev_minor, r->dev_minor);
+		}
+	}
+	EXPECT_LT(n, matched);
+}
+
+/* Syscall entry: what is refused, and records of other sizes. */
+TEST_F(query, errors)
+{
+	char *out = self->skel->bss->query_out;
+	size_t size = sizeof(struct record);
+
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	EXPECT_EQ(-EINVAL, query(self->skel, 0, 0x40, size));
+	EXPECT_TRUE(all_zeros(out, size));
+	EXPECT_EQ(-EINVAL, query(self->skel, 0, 1ULL << 63, size));
+	EXPECT_EQ(-EINVAL, query(self->skel, 0, 0, size - 1));
+	EXPECT_TRUE(all_zeros(out, size - 1));
+	/* Not beyond what was given. */
+	EXPECT_EQ('\xff', out[size - 1]);
+	EXPECT_EQ(-EINVAL, query(self->skel, 0, 0, 0));
+	EXPECT_EQ('\xff', out[0]);
+	/* A program that knows a later record. */
+	EXPECT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, 2 * size));
+	EXPECT_FALSE(all_zeros(out, size));
+	EXPECT_TRUE(all_zeros(out + size, size));
+
+	EXPECT_EQ(-ENOENT, query(self->skel, 0, 0, size));
+	EXPECT_EQ(-ENOENT, query(self->skel, ~0ULL, 0, size));
+	EXPECT_EQ(-ENOENT, query(self->skel, ~0ULL, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, size));
+	EXPECT_EQ(-ENOENT, query(self->skel, 0xffffffffff600000ULL, 0, size));
+}
+
+/* Syscall entry: a call passes over so many mappings, and says where to go on. */
+TEST_F(query, bounded)
+{
+	struct record *r = (void *)self->skel->bss->query_out;
+	uint64_t flags = PROCMAP_QUERY_COVERING_OR_NEXT_VMA | PROCMAP_QUERY_FILE_BACKED_VMA;
+	int i, calls = 1, n = 1000;
+	uint64_t at;
+	char *p;
+
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	p = mmap(NULL, n * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	for (i = 1; i < n; i += 2)
+		ASSERT_EQ(0, mprotect(p + i * PAGE_SIZE, PAGE_SIZE, PROT_NONE));
+
+	at = (uintptr_t)p;
+	while (query(self->skel, at, flags, sizeof(*r)) == -EINPROGRESS) {
+		ASSERT_LT(at, r->end);
+		ASSERT_EQ(0, r->start);
+		at = r->end;
+		calls++;
+	}
+	EXPECT_EQ(0, self->skel->bss->query_result);
+	EXPECT_LE((uintptr_t)p + n * PAGE_SIZE, r->start);
+	EXPECT_NE(0, r->ino);
+	EXPECT_LT(4, calls);
+	EXPECT_GT(n / 2, calls);
+	munmap(p, n * PAGE_SIZE);
+}
+
+/* Syscall entry: 100,000 mappings, in chunks of 1,000. */
+TEST_F_TIMEOUT(query, resume, 120)
+{
+	int i, chunks = 0, n = 100000;
+	char *p, old[32] = "65530";
+	int fd;
+
+	fd = open("/proc/sys/vm/max_map_count", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || read(fd, old, sizeof(old) - 1) <= 0 || pwrite(fd, "200000", 6, 0) != 6)
+		SKIP(return, "needs to set vm.max_map_count");
+	load_query(_metadata, self->skel, self->skel->progs.chunk, NULL);
+	p = mmap(NULL, n * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	/* From the end: splitting the first of many is what is slow. */
+	for (i = n - 1; i > 0; i -= 2)
+		ASSERT_EQ(0, mprotect(p + i * PAGE_SIZE, PAGE_SIZE, PROT_NONE));
+	do {
+		syscall(SYS_getppid);
+		chunks++;
+	} while (!self->skel->bss->chunk_err && chunks < 1000);
+
+	EXPECT_EQ(-ENOENT, self->skel->bss->chunk_err);
+	EXPECT_LE(n, self->skel->bss->chunk_vmas);
+	EXPECT_GT(n + 500, self->skel->bss->chunk_vmas);
+	EXPECT_LE(100, chunks);
+	/* Nothing was mapped in between: all of them at one moment. */
+	EXPECT_EQ(0, self->skel->bss->chunk_other);
+	munmap(p, n * PAGE_SIZE);
+	pwrite(fd, old, strlen(old), 0);
+	close(fd);
+}
+
+/* Syscall entry and sched_process_exec: another address space, another token. */
+TEST_F(query, token)
+{
+	int status;
+	pid_t pid;
+
+	self->skel->bss->target = 0;
+	self->skel->bss->parent = getpid();
+	load_query(_metadata, self->skel, self->skel->progs.token_sample,
+		   self->skel->progs.token_exec);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		syscall(SYS_getppid);
+		execl("tiny", "tiny", NULL);
+		_exit(127);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	EXPECT_NE(0, self->skel->bss->token_before);
+	EXPECT_NE(0, self->skel->bss->token_after);
+	EXPECT_NE(self->skel->bss->token_before, self->skel->bss->token_after);
+}
+
+/* Scheduler, interrupts off: kernel threads have no mappings, whatever mm they use. */
+TEST_F(query, kthread)
+{
+	struct seen *seen = &self->skel->bss->seen;
+
+	load_query(_metadata, self->skel, self->skel->progs.kthread, NULL);
+	/* RCU's threads run when there is something to wait for, as here. */
+	while (READ_ONCE(seen->runs) < SAMPLES)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	task_vma__detach(self->skel);
+	EXPECT_EQ(seen->runs, seen->walks);
+	EXPECT_EQ(seen->runs, seen->queries);
+}
+
+/* LSM hook within mmap(), interrupts on, and off: the task itself is changing mappings. */
+TEST_F(query, within_mmap)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	void *p;
+	int n;
+
+	self->skel->bss->query_addr = (uintptr_t)&read_maps;
+	load_query(_metadata, self->skel, self->skel->progs.in_mmap, NULL);
+	n = read_maps();
+	p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	task_vma__detach(self->skel);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(1, seen->runs);
+	EXPECT_EQ(-EAGAIN, seen->query_err);
+	EXPECT_EQ(0, seen->nr_records);
+	EXPECT_EQ(-EAGAIN, seen->find_vma_err);
+	EXPECT_EQ(0, seen->walk_err);
+	EXPECT_EQ(n, seen->nr_vmas);
+	munmap(p, PAGE_SIZE);
+}
+
+/* --- storms --------------------------------------------------------------------------- */
+
+#define STORM_QUERIES 10000000
+#define STORM_SECONDS 12
+
+/* Far from where the kernel puts what is mapped without an address. */
+#define ARENA ((char *)(1UL << 40))
+
+static char *storm_arena;
+static int storm_files[FILES];
+static bool storm_stop;
+static unsigned long storm_changes;
+
+static unsigned int next_random(void)
+{
+	static unsigned int x = 1;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return x;
+}
+
+static off_t offset_in(int file, const char *at)
+{
+	return file * ARENA_SIZE + (at - storm_arena) % ARENA_SIZE;
+}
+
+/* Not PROT_READ alone, which sentinels have: they would merge. */
+static int random_prot(void)
+{
+	static const int prots[] = { PROT_NONE, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC };
+
+	return prots[next_random() % ARRAY_LEN(prots)];
+}
+
+/* Changes some pages of a slot: maps, unmaps, splits, merges, moves to the other arena. */
+static int change_slot(void)
+{
+	unsigned int slot = next_random() % SLOTS, from = next_random() % WORK_PAGES;
+	unsigned int pages = 1 + next_random() % (WORK_PAGES - from);
+	unsigned int half = next_random() % ARENAS, file = next_random() % FILES;
+	char *p = storm_arena + half * ARENA_SIZE + slot * SLOT_SIZE + from * PAGE_SIZE;
+	char *other = storm_arena + !half * ARENA_SIZE + slot * SLOT_SIZE + from * PAGE_SIZE;
+	void *ret;
+
+	switch (next_random() % 8) {
+	case 0:
+		return munmap(p, pages * PAGE_SIZE);
+	case 1 ... 3:
+		ret = mmap(p, pages * PAGE_SIZE, random_prot(), MAP_PRIVATE | MAP_FIXED,
+			   storm_files[file], offset_in(file, p));
+		return ret == MAP_FAILED;
+	case 4 ... 6:
+		/* Fails where a part is not mapped. */
+		return mprotect(p, pages * PAGE_SIZE, random_prot()) && errno != ENOMEM;
+	default:
+		ret = mremap(p, PAGE_SIZE, PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, other);
+		return ret == MAP_FAILED && errno != EFAULT;
+	}
+}
+
+static void *storm_writer(void *arg)
+{
+	bool *failed = arg;
+	int pause;
+
+	if (pin_to_cpu(1)) {
+		*failed = true;
+		return NULL;
+	}
+	while (!READ_ONCE(storm_stop)) {
+		if (change_slot())
+			*failed = true;
+		WRITE_ONCE(storm_changes, storm_changes + 1);
+		/* So that readers meet it at any point, and not always within a change. */
+		for (pause = next_random() % 32768; pause; pause--)
+			barrier();
+	}
+	return NULL;
+}
+
+FIXTURE(storm)
+{
+	struct task_vma *skel;
+	pthread_t writer;
+	bool failed;
+};
+
+FIXTURE_SETUP(storm)
+{
+	struct stat st;
+	char *p;
+	int i;
+
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+	storm_arena = ARENA;
+	for (i = 0; i < FILES; i++) {
+		storm_files[i] = memfd_create("storm", MFD_CLOEXEC);
+		ASSERT_LE(0, storm_files[i]);
+		ASSERT_EQ(0, fstat(storm_files[i], &st));
+		self->skel->bss->inodes[i] = st.st_ino;
+		self->skel->bss->dev_major = major(st.st_dev);
+		self->skel->bss->dev_minor = minor(st.st_dev);
+	}
+	for (p = storm_arena; p < storm_arena + ARENAS * ARENA_SIZE; p += SLOT_SIZE)
+		ASSERT_EQ(p + WORK_PAGES * PAGE_SIZE,
+			  mmap(p + WORK_PAGES * PAGE_SIZE, PAGE_SIZE, PROT_READ,
+			       MAP_PRIVATE | MAP_FIXED_NOREPLACE, storm_files[0],
+			       offset_in(0, p + WORK_PAGES * PAGE_SIZE)));
+	self->skel->bss->arena = (uintptr_t)storm_arena;
+	if (pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+}
+
+FIXTURE_TEARDOWN(storm)
+{
+	task_vma__destroy(self->skel);
+}
+
+static void start_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *self)
+{
+	storm_stop = false;
+	ASSERT_EQ(0, pthread_create(&self->writer, NULL, storm_writer, &self->failed));
+	while (READ_ONCE(storm_changes) < 100)
+		sched_yield();
+}
+
+static void end_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *self)
+{
+	struct storm *s = &self->skel->bss->storm;
+	struct record *r = &s->first_wrong;
+
+	WRITE_ONCE(storm_stop, true);
+	pthread_join(self->writer, NULL);
+	EXPECT_FALSE(self->failed);
+	EXPECT_EQ(0, s->wrong)
+		TH_LOG("line %u, asked at %#llx: %#llx-%#llx, offset %#llx, ino %llu, flags %x",
+		       s->why, s->first_wrong_asked_at, r->start, r->end, r->offset, r->ino,
+		       r->flags);
+}
+
+/* Syscall entry, on top of nothing; the writer runs on another CPU. */
+TEST_F_TIMEOUT(storm, queries, 120)
+{
+	struct storm *s = &self->skel->bss->storm;
+	double end;
+
+	bpf_program__set_autoload(self->skel->progs.storm_query, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	start_storm(_metadata, self);
+	end = now() + STORM_SECONDS;
+	while (now() < end && s->asked - s->again < STORM_QUERIES)
+		syscall(SYS_getppid);
+	end_storm(_metadata, self);
+
+	/* Otherwise nothing was tried. */
+	EXPECT_LT(100, s->passes);
+	EXPECT_LT(1000, storm_changes);
+	TH_LOG("%llu records, %llu times EAGAIN, %llu passes, %lu changes", s->asked - s->again,
+	       s->again, s->passes, storm_changes);
+}
+
+/* Syscall entry, interrupts off; the writer runs on another CPU. */
+TEST_F_TIMEOUT(storm, walks, 120)
+{
+	struct storm *s = &self->skel->bss->storm;
+	double end;
+
+	bpf_program__set_autoload(self->skel->progs.storm_walk, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	start_storm(_metadata, self);
+	end = now() + STORM_SECONDS / 4;
+	while (now() < end)
+		syscall(SYS_getppid);
+	end_storm(_metadata, self);
+
+	EXPECT_LT(100, s->walks);
+	EXPECT_LT(10, s->walks_ended);
+	TH_LOG("%llu walks, %llu of them to the end, %llu VMAs, %lu changes", s->walks,
+	       s->walks_ended, s->vmas, storm_changes);
+}
+
+/* --- splitting --------------------------------------------------------------------- */
+
+FIXTURE(split)
+{
+	struct task_vma *skel;
+	pthread_t writer;
+	bool failed;
+};
+
+FIXTURE_SETUP(split)
+{
+	int i;
+
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+	bpf_program__set_autoload(self->skel->progs.split_walk, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	storm_arena = mmap(ARENA, SPLITS * SPLIT_SIZE + PAGE_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ASSERT_EQ(ARENA, storm_arena);
+	for (i = 0; i < SPLITS; i++)
+		ASSERT_EQ(0, mprotect(storm_arena + i * SPLIT_SIZE + 2 * PAGE_SIZE, PAGE_SIZE,
+				      PROT_READ));
+	/* The page behind is where a walk has seen all. */
+	ASSERT_EQ(0, mprotect(storm_arena + SPLITS * SPLIT_SIZE, PAGE_SIZE, PROT_EXEC));
+	self->skel->bss->arena = (uintptr_t)storm_arena;
+	if (pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+}
+
+FIXTURE_TEARDOWN(split)
+{
+	task_vma__destroy(self->skel);
+}
+
+static void *split_writer(void *arg)
+{
+	bool *failed = arg;
+	int i, prot = PROT_NONE;
+
+	if (pin_to_cpu(1))
+		*failed = true;
+	while (!READ_ONCE(storm_stop) && !*failed) {
+		for (i = 0; i < SPLITS; i++)
+			if (mprotect(storm_arena + i * SPLIT_SIZE + PAGE_SIZE, PAGE_SIZE, prot))
+				*failed = true;
+		prot ^= PROT_READ | PROT_WRITE;
+		WRITE_ONCE(storm_changes, storm_changes + SPLITS);
+	}
+	return NULL;
+}
+
+/*
+ * Syscall entry, interrupts on; the writer runs on another CPU. Where the
+ * iterator says that it could not go on, the walk is taken up from there.
+ */
+TEST_F_TIMEOUT(split, iterator, 120)
+{
+	struct split_storm *s = &self->skel->bss->splits;
+	double end;
+
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	storm_stop = false;
+	ASSERT_EQ(0, pthread_create(&self->writer, NULL, split_writer, &self->failed));
+	end = now() + 3;
+	while (now() < end)
+		syscall(SYS_getppid);
+	WRITE_ONCE(storm_stop, true);
+	pthread_join(self->writer, NULL);
+
+	EXPECT_FALSE(self->failed);
+	EXPECT_LT(100, s->walks);
+	EXPECT_LT(1000, storm_changes);
+	EXPECT_EQ(0, s->dropped)
+		TH_LOG("%llu mappings were left out of %llu walks", s->dropped, s->walks);
+	EXPECT_EQ(0, s->sentinels_missing);
+	EXPECT_EQ(0, s->sentinels_twice);
+	TH_LOG("%llu walks, %llu given up, %llu times taken up again, %lu changes", s->walks,
+	       s->given_up, s->errors, storm_changes);
+}
+
+/* --- the writer -------------------------------------------------------------------- */
+
+FIXTURE(writer)
+{
+	struct task_vma *skel;
+	struct bpf_link *link;
+};
+
+FIXTURE_SETUP(writer)
+{
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	bpf_program__set_autoload(self->skel->progs.sample_4khz, true);
+	bpf_program__set_autoload(self->skel->progs.contention, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+}
+
+FIXTURE_TEARDOWN(writer)
+{
+	if (!self->skel)
+		return;
+	bpf_link__destroy(self->link);
+	task_vma__destroy(self->skel);
+}
+
+/* Maps and unmaps for two seconds; returns how often mmap_lock was waited for. */
+static unsigned long map_and_unmap(struct task_vma *skel, bool with_find_vma)
+{
+	double end = now() + 2;
+	unsigned int i;
+	void *p;
+
+	skel->bss->with_find_vma = with_find_vma;
+	skel->bss->samples = 0;
+	skel->bss->contentions = 0;
+	while (now() < end)
+		for (i = 0; i < 100; i++) {
+			p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			munmap(p, PAGE_SIZE);
+		}
+	return READ_ONCE(skel->bss->contentions);
+}
+
+/* Hard interrupt, 4 kHz, on top of the only thread there is, which maps. */
+TEST_F_TIMEOUT(writer, contention, 60)
+{
+	unsigned long find_vma, query, samples;
+	int event;
+
+	if (pin_to_cpu(1))
+		SKIP(return, "needs CPU 1");
+	self->skel->bss->target = gettid();
+	self->skel->bss->query_addr = (uintptr_t)&read_maps;
+	event = cpu_clock_event(1, 250 * 1000);
+	ASSERT_LE(0, event);
+	self->link = bpf_program__attach_perf_event(self->skel->progs.sample_4khz, event);
+	ASSERT_NE(NULL, self->link);
+	self->skel->links.contention = bpf_program__attach(self->skel->progs.contention);
+	ASSERT_NE(NULL, self->skel->links.contention);
+
+	find_vma = map_and_unmap(self->skel, true);
+	query = map_and_unmap(self->skel, false);
+	samples = self->skel->bss->samples;
+	EXPECT_LT(100, samples);
+	EXPECT_EQ(0, query);
+	TH_LOG("waits for mmap_lock: %lu with bpf_find_vma(), %lu with queries, %lu samples",
+	       find_vma, query, samples);
+}
+
+/* --- exit -------------------------------------------------------------------------- */
+
+#define CHILDREN 20
+
+FIXTURE(exit)
+{
+	struct task_vma *skel;
+	char *map;
+	unsigned long sampled, before[METHODS], proc;
+};
+
+FIXTURE_SETUP(exit)
+{
+	struct stat st;
+	int fd;
+
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, fstat(fd, &st));
+	self->map = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, self->map);
+	close(fd);
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->parent = getpid();
+	self->skel->bss->exit_ino = st.st_ino;
+	self->skel->bss->query_addr = (uintptr_t)self->map;
+	bpf_program__set_autoload(self->skel->progs.exit_sample, true);
+	bpf_program__set_autoload(self->skel->progs.process_exit, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+}
+
+FIXTURE_TEARDOWN(exit)
+{
+	if (!self->skel)
+		return;
+	task_vma__destroy(self->skel);
+}
+
+/* Does /proc still know what the child had mapped? */
+static bool proc_knows(pid_t pid, const void *map, unsigned long ino)
+{
+	unsigned long start, end, found;
+	char path[64], line[512];
+	bool knows = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %*s %*x %*x:%*x %lu", &start, &end, &found) == 3 &&
+		    start == (uintptr_t)map && found == ino)
+			knows = true;
+	if (f)
+		fclose(f);
+	return knows;
+}
+
+/* CHILDREN children are sampled at the system call that is their last but for exit(). */
+static void sample_children(struct __test_metadata *_metadata, FIXTURE_DATA(exit) *self,
+			    const char *what, int nr)
+{
+	unsigned long i, proc = 0, had[METHODS];
+	struct task_vma__bss *bss = self->skel->bss;
+	unsigned long samples = bss->exit_samples;
+	int status, m;
+	pid_t pid;
+
+	for (m = 0; m < METHODS; m++)
+		had[m] = bss->attributed[m];
+	bss->sample_nr = nr;
+	for (i = 0; i < CHILDREN; i++) {
+		unsigned long seen = READ_ONCE(bss->exit_samples);
+
+		pid = fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			if (nr == SYS_munmap)
+				munmap(self->map, PAGE_SIZE);
+			if (nr == SYS_execve)
+				execl("tiny", "tiny", NULL);
+			syscall(SYS_exit_group, 0);
+		}
+		/* A profiler reads its ring buffer, and then /proc. */
+		while (READ_ONCE(bss->exit_samples) == seen)
+			sched_yield();
+		proc += proc_knows(pid, self->map, bss->exit_ino);
+		ASSERT_EQ(pid, waitpid(pid, &status, 0));
+		ASSERT_EQ(0, status);
+	}
+	ASSERT_EQ(CHILDREN, bss->exit_samples - samples);
+	EXPECT_EQ(CHILDREN, bss->attributed[AT_SAMPLE] - had[AT_SAMPLE]);
+	TH_LOG("%-10s  /proc %3lu %%  task_work %3llu %%  process_exit %3llu %%  query %3llu %%",
+	       what, proc * 100 / CHILDREN,
+	       (bss->attributed[TASK_WORK] - had[TASK_WORK]) * 100 / CHILDREN,
+	       (bss->attributed[PROCESS_EXIT] - had[PROCESS_EXIT]) * 100 / CHILDREN,
+	       (bss->attributed[AT_SAMPLE] - had[AT_SAMPLE]) * 100 / CHILDREN);
+}
+
+/* Syscall entry, task_work and sched_process_exit of processes that do not live long. */
+TEST_F_TIMEOUT(exit, race, 60)
+{
+	sample_children(_metadata, self, "exit_group", SYS_exit_group);
+	sample_children(_metadata, self, "munmap", SYS_munmap);
+	sample_children(_metadata, self, "execve", SYS_execve);
+}
+
+TEST_HARNESS_MAIN

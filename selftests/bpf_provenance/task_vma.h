@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __BPF_PROVENANCE_TASK_VMA_H
+#define __BPF_PROVENANCE_TASK_VMA_H
+
+#define PAGE_SIZE 4096UL
+
+/* More mappings than a test program has. */
+#define MAX_VMAS 512
+
+/* What the iterator says of a VMA. */
+struct seen_vma {
+	__u64 start, end, pgoff, flags;
+};
+
+/* struct bpf_task_vma_record, for user space. */
+struct record {
+	__u64 start, end, offset, ino, mm;
+	__u32 flags, seq, dev_major, dev_minor, generation;
+	__u8 build_id_status, build_id_len, reserved[2], build_id[20], reserved2[4];
+};
+
+/* What one program saw in its context, on top of the task that it watches alone. */
+struct seen {
+	__u64 runs;		/* how often it ran */
+	__u64 in_context;	/* and of these in the context that it is for */
+	__u64 walks;		/* of these, walks that could begin */
+	__u64 complete;		/* and of these, walks that came to the end */
+	__u64 find_vma;		/* calls of bpf_find_vma() that succeeded */
+	__u64 queries;		/* point queries that succeeded, of QUERIES in each run */
+	__u64 stacks;		/* stacks whose first frame has a build ID */
+	__s64 walk_err;		/* what the last walk began, or ended, with */
+	__s64 query_err;	/* what the last query failed with */
+	__s64 find_vma_err;	/* what the last bpf_find_vma() failed with */
+	__u32 nr_vmas, nr_files, nr_records, find_vma_calls;
+};
+
+#define QUERIES 20
+
+/* --- the storms --------------------------------------------------------------- */
+
+#define WORK_PAGES 4		/* of a slot; the page behind them is a sentinel */
+#define SLOT_SIZE ((WORK_PAGES + 1) * PAGE_SIZE)
+#define SLOTS 16
+/*
+ * The arena is mapped twice, side by side. What lies at the address arena + i *
+ * ARENA_SIZE + x belongs to the file n at the offset n * ARENA_SIZE + x, for some n.
+ */
+#define ARENA_SIZE (SLOTS * SLOT_SIZE)
+#define ARENAS 2
+#define FILES 4
+
+struct storm {
+	__u64 asked, again, passes, wrong;
+	__u64 walks, walks_ended, vmas;
+	struct record first_wrong;
+	__u64 first_wrong_asked_at;
+	__u32 why;		/* line of task_vma.bpf.c */
+};
+
+/* Mappings whose second page is split off and merged again, and a sentinel behind. */
+#define SPLITS 32
+#define SPLIT_SIZE (3 * PAGE_SIZE)
+
+struct split_storm {
+	__u64 walks;		/* that came to the end */
+	__u64 given_up;		/* that did not, in as many attempts as a walk has */
+	__u64 errors;		/* attempts that ended with an error */
+	__u64 dropped;		/* first pages missing, though always mapped */
+	__u64 sentinels_missing, sentinels_twice;
+};
+
+/* --- exit ----------------------------------------------------------------------- */
+
+/* How a sample is attributed. */
+enum method { AT_SAMPLE, TASK_WORK, PROCESS_EXIT, METHODS };
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the commands of bpfprov share. */
+#ifndef __BPFPROV_H
+#define __BPFPROV_H
+
+#include <argp.h>
+#include <linux/compiler.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Exit codes: part of the interface, see bpfprov.8. */
+enum {
+	BPFPROV_OK	= 0,
+	BPFPROV_FAILED	= 1,	/* something that was tried did not work */
+	BPFPROV_USAGE	= 2,	/* bad arguments; nothing was done */
+	BPFPROV_CAP	= 3,	/* a capability is missing; nothing was done */
+	BPFPROV_KERNEL	= 4,	/* the kernel has nothing to do it with */
+	BPFPROV_GONE	= 5,	/* the process or cgroup is not there */
+};
+
+/* What this series adds to the kernel, as its BTF tells it. */
+enum feature {
+	BUILD_ID_CACHE,
+	TASK_VMA_QUERY,
+	BPF_SUBPROG,
+	AUTOBIND,
+	FEATURES,
+};
+
+/*
+ * Does the kernel have it? Needs no privilege; a kernel without BTF counts as
+ * one that has none of them.
+ */
+bool has_feature(enum feature f);
+
+/* Say on stderr that @f is missing and what, for this command, is reduced. */
+void say_reduced(enum feature f, const char *what);
+
+/* The commands. Each gets its own argv and returns an exit code. */
+int cmd_confine(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_features(int argc, char **argv);
+int cmd_maps(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
+
+/* A line on stderr, after the name of the program and the command. */
+void say(const char *fmt, ...) __printf(1, 2);
+
+/*
+ * Are these capabilities, numbers that end with -1, effective? If not, one line
+ * says which are missing. CAP_SYS_ADMIN stands for CAP_BPF and CAP_PERFMON.
+ */
+bool have_caps(const int *caps);
+
+/* An errno that a missing capability or one that is not enough leads to. */
+bool is_denied(int err);
+
+/* argp_parse() with this program's exit codes. Ends the program on bad arguments. */
+void parse_args(const struct argp *argp, int argc, char **argv);
+
+/* A number from @min to @max; otherwise ends the program, naming @what. */
+long parse_number(struct argp_state *state, const char *arg, const char *what,
+		  long min, long max);
+
+/*
+ * Write what stdio holds back of @f, and for anything but stdout close it.
+ * Returns 0, or -1 after saying that @name could not be written, and why.
+ */
+int finish_output(FILE *f, const char *name);
+
+/* Was there a SIGINT or SIGTERM since catch_signals() was called? */
+void catch_signals(void);
+bool exiting(void);
+
+/* @s as a JSON string, quotes included. Bytes that are no UTF-8 become U+FFFD. */
+void json_string(FILE *f, const char *s);
+
+/* @len bytes as hexadecimal digits. */
+void print_hex(FILE *f, const unsigned char *bytes, size_t len);
+
+/* The escape sequence on a terminal that wants colours, nothing elsewhere. */
+enum colour { PLAIN, BOLD, RED, GREEN, YELLOW };
+const char *colour(FILE *f, enum colour c);
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+#include "bpftext.h"
+
+/* The kernel's limit is 256 subprograms, and some that it adds. */
+#define MAX_SUBPROGS	512
+
+void bpf_text_tag(const char *name, uint8_t *tag)
+{
+	unsigned int byte;
+	int i;
+
+	if (strncmp(name, "bpf_prog_", 9) || strspn(name + 9, "0123456789abcdef") < 16)
+		return;
+	for (i = 0; i < 8 && sscanf(name + 9 + 2 * i, "%2x", &byte) == 1; i++)
+		tag[i] = byte;
+}
+
+int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
+{
+	uint32_t lens[MAX_SUBPROGS] = {}, len = sizeof(struct bpf_prog_info), i;
+	uint64_t addrs[MAX_SUBPROGS] = {};
+	struct bpf_prog_info info = {
+		.nr_jited_ksyms = MAX_SUBPROGS,
+		.jited_ksyms = (uintptr_t)addrs,
+		.nr_jited_func_lens = MAX_SUBPROGS,
+		.jited_func_lens = (uintptr_t)lens,
+	};
+	const struct ksym *s;
+	struct bpf_text t;
+	int fd, err;
+
+	fd = bpf_prog_get_fd_by_id(id);
+	if (fd < 0)
+		return -errno;
+	err = bpf_prog_get_info_by_fd(fd, &info, &len) ? -errno : 0;
+	close(fd);
+	if (err)
+		return err;
+
+	t = (struct bpf_text){
+		.id = id,
+		.sub_cnt = info.nr_jited_ksyms ? info.nr_jited_ksyms : 1,
+		.prog_type = info.type,
+		.uid = info.created_by_uid,
+		.load_time = info.load_time,
+	};
+	for (i = 0; i < t.sub_cnt && i < MAX_SUBPROGS; i++) {
+		t.sub_id = i;
+		t.addr = addrs[i];
+		t.len = i < info.nr_jited_func_lens ? lens[i] : 0;
+		memcpy(t.tag, info.tag, sizeof(t.tag));
+		/* Symbols begin at the text, which is a little behind the image's start. */
+		s = k && t.addr ? ksyms_find(k, t.addr) : NULL;
+		if (s && s->is_bpf && s->addr == t.addr) {
+			snprintf(t.name, sizeof(t.name), "%s", s->name);
+			if (i)
+				bpf_text_tag(t.name, t.tag);
+		} else {
+			snprintf(t.name, sizeof(t.name), "%s", info.name);
+		}
+		fn(ctx, &t);
+	}
+	return 0;
+}
+
+int bpf_text_all(const struct ksyms *k, bpf_text_fn fn, void *ctx)
+{
+	uint32_t id = 0;
+	int err;
+
+	while (!exiting()) {
+		if (bpf_prog_get_next_id(id, &id))
+			return errno == ENOENT ? 0 : -errno;
+		err = bpf_text_of(id, k, fn, ctx);
+		if (err && err != -ENOENT)
+			return err;
+	}
+	return -EINTR;
+}

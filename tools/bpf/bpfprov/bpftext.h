@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The text of BPF programs that are loaded. */
+#ifndef __BPFPROV_BPFTEXT_H
+#define __BPFPROV_BPFTEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ksyms.h"
+
+#define BPF_TEXT_NAME	128
+
+/* One subprogram, or an image that the kernel made to call programs. */
+struct bpf_text {
+	uint64_t addr;		/* 0: no JIT, or hidden */
+	uint32_t len;		/* 0: not known */
+	uint32_t id;		/* of the program; 0: an image */
+	uint32_t sub_id, sub_cnt;
+	uint32_t prog_type;
+	uint32_t uid;
+	uint64_t load_time;	/* CLOCK_BOOTTIME, ns */
+	uint8_t tag[8];		/* of the subprogram */
+	char name[BPF_TEXT_NAME];	/* as in kallsyms where it is there */
+};
+
+typedef void (*bpf_text_fn)(void *ctx, const struct bpf_text *t);
+
+/*
+ * Call @fn for each subprogram of the program @id. @k, which may be NULL, knows
+ * their names. Returns 0, -ENOENT when the program has gone, or another -errno.
+ */
+int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx);
+
+/* The same for all programs that are loaded. Those that go meanwhile are left out. */
+int bpf_text_all(const struct ksyms *k, bpf_text_fn fn, void *ctx);
+
+/* The tag in a name that begins with bpf_prog_TAG; else @tag is left alone. */
+void bpf_text_tag(const char *name, uint8_t *tag);
+
+#endif

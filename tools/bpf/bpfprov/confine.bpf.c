@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The hooks that hold a cgroup to its addresses.
+ *
+ * Each reads the policy once, through a map in a map: the one that is there when
+ * it starts is the one that it goes by, and replacing it is one update, before
+ * and after which every hook has a whole policy. Without one they refuse.
+ */
+#include <linux/bpf.h>
+#include <linux/errno.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "confine.h"
+
+#define AF_INET		2
+#define AF_INET6	10
+
+#define REFUSE		0
+#define ALLOW		1
+
+char _license[] SEC("license") = "GPL";
+
+struct policy_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct policy);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct policy_map);
+} policies SEC(".maps");
+
+static __always_inline const struct policy *get_policy(void)
+{
+	__u32 zero = 0;
+	void *map = bpf_map_lookup_elem(&policies, &zero);
+
+	return map ? bpf_map_lookup_elem(map, &zero) : NULL;
+}
+
+static __always_inline bool is_localhost4(__u32 ip)
+{
+	return (bpf_ntohl(ip) >> 24) == 127;
+}
+
+/* Four words of an address, on the stack: contexts are read a word at a time. */
+struct words {
+	__u32 w[4];
+};
+
+static __always_inline bool is_mapped(const struct words *a)
+{
+	return !a->w[0] && !a->w[1] && a->w[2] == bpf_htonl(0xffff);
+}
+
+static __always_inline bool is_any(const struct words *a)
+{
+	return !a->w[0] && !a->w[1] && !a->w[2] && !a->w[3];
+}
+
+static __always_inline bool is_localhost6(const struct words *a)
+{
+	return !a->w[0] && !a->w[1] && !a->w[2] && a->w[3] == bpf_htonl(1);
+}
+
+static __always_inline bool is_own6(const struct policy *p, const struct words *a)
+{
+	return p->has_ip6 && a->w[0] == p->ip6[0] && a->w[1] == p->ip6[1] &&
+	       a->w[2] == p->ip6[2] && a->w[3] == p->ip6[3];
+}
+
+/* Was it the cgroup's, when a hook that ran just before gave it? */
+static __always_inline bool was_own4(const struct policy *p, __u32 ip)
+{
+	return ip && ip == p->old_ip4;
+}
+
+static __always_inline bool was_own6(const struct policy *p, const struct words *a)
+{
+	return !is_any(a) && a->w[0] == p->old_ip6[0] && a->w[1] == p->old_ip6[1] &&
+	       a->w[2] == p->old_ip6[2] && a->w[3] == p->old_ip6[3];
+}
+
+static __always_inline struct words own6(const struct policy *p)
+{
+	return (struct words){ { p->ip6[0], p->ip6[1], p->ip6[2], p->ip6[3] } };
+}
+
+static __always_inline struct words mapped(__u32 ip4)
+{
+	return (struct words){ { 0, 0, bpf_htonl(0xffff), ip4 } };
+}
+
+static __always_inline struct words user_ip6(const struct bpf_sock_addr *ctx)
+{
+	return (struct words){ { ctx->user_ip6[0], ctx->user_ip6[1],
+				 ctx->user_ip6[2], ctx->user_ip6[3] } };
+}
+
+static __always_inline void set_user_ip6(struct bpf_sock_addr *ctx, const struct words *a)
+{
+	ctx->user_ip6[0] = a->w[0];
+	ctx->user_ip6[1] = a->w[1];
+	ctx->user_ip6[2] = a->w[2];
+	ctx->user_ip6[3] = a->w[3];
+}
+
+/*
+ * Where what is for localhost:@port goes: to what --map says for this family,
+ * else to the cgroup's own address, which is what localhost means there.
+ */
+static __always_inline __u16 localhost_is(const struct policy *p, bool ip4, __u16 port,
+					  struct words *to)
+{
+	__u32 i;
+
+	*to = ip4 ? mapped(p->ip4) : own6(p);
+	for (i = 0; i < MAX_REDIRECTS; i++) {
+		const struct redirect *r = &p->redirect[i];
+		struct words ip = { { r->ip[0], r->ip[1], r->ip[2], r->ip[3] } };
+
+		if (i >= p->redirects)
+			break;
+		if (r->from_port != port || is_mapped(&ip) != ip4)
+			continue;
+		*to = ip;
+		return r->to_port;
+	}
+	return port;
+}
+
+static __always_inline void redirect4(const struct policy *p, struct bpf_sock_addr *ctx)
+{
+	struct words to;
+
+	if (!is_localhost4(ctx->user_ip4))
+		return;
+	ctx->user_port = localhost_is(p, true, ctx->user_port, &to);
+	ctx->user_ip4 = to.w[3];
+}
+
+static __always_inline void redirect6(const struct policy *p, struct bpf_sock_addr *ctx)
+{
+	struct words a = user_ip6(ctx), to;
+	bool ip4 = is_mapped(&a) && is_localhost4(a.w[3]);
+
+	if (!ip4 && !is_localhost6(&a))
+		return;
+	ctx->user_port = localhost_is(p, ip4, ctx->user_port, &to);
+	set_user_ip6(ctx, &to);
+}
+
+/*
+ * What the system call returns: EADDRNOTAVAIL says that the policy has an address
+ * which this host has not; everything else is EPERM.
+ */
+static __always_inline int bind_result(int err)
+{
+	if (!err)
+		return ALLOW;
+	if (err == -EADDRNOTAVAIL)
+		bpf_set_retval(-EADDRNOTAVAIL);
+	return REFUSE;
+}
+
+/*
+ * A local address that was asked for, or "any": the cgroup's own, which localhost
+ * and any become, or none.
+ */
+static __always_inline int local4(const struct policy *p, struct bpf_sock_addr *ctx)
+{
+	__u32 ip = ctx->user_ip4;
+
+	if (!p->has_ip4 || (ip && ip != p->ip4 && !is_localhost4(ip)))
+		return REFUSE;
+	ctx->user_ip4 = p->ip4;
+	return ALLOW;
+}
+
+/*
+ * A socket that is to have any address becomes one for IPv4 where there is no IPv6
+ * address to give it.
+ */
+static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *ctx)
+{
+	struct words a = user_ip6(ctx), to;
+
+	if (is_mapped(&a) || (is_any(&a) && !p->has_ip6)) {
+		if (!p->has_ip4)
+			return REFUSE;
+		if (a.w[3] && a.w[3] != p->ip4 && !is_localhost4(a.w[3]))
+			return REFUSE;
+		to = mapped(p->ip4);
+	} else {
+		if (!p->has_ip6)
+			return REFUSE;
+		if (!is_any(&a) && !is_localhost6(&a) && !is_own6(p, &a))
+			return REFUSE;
+		to = own6(p);
+	}
+	set_user_ip6(ctx, &to);
+	return ALLOW;
+}
+
+/*
+ * A socket that is bound already was bound through these hooks, or before they
+ * came: then it does not connect. AF_INET6 sockets have their IPv4 address there too.
+ */
+static __always_inline int source4(const struct policy *p, struct bpf_sock_addr *ctx,
+				   bool from_mapped)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = p->ip4 };
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+	struct bpf_sock *sk = ctx->sk;
+
+	if (!p->has_ip4 || !sk)
+		return REFUSE;
+	if (sk->src_port)
+		return sk->src_ip4 == p->ip4 ? ALLOW : REFUSE;
+	if (!from_mapped)
+		return bind_result(bpf_bind(ctx, (void *)&sin, sizeof(sin)));
+	sin6.sin6_addr.s6_addr32[2] = bpf_htonl(0xffff);
+	sin6.sin6_addr.s6_addr32[3] = p->ip4;
+	return bind_result(bpf_bind(ctx, (void *)&sin6, sizeof(sin6)));
+}
+
+static __always_inline int source6(const struct policy *p, struct bpf_sock_addr *ctx)
+{
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+	struct bpf_sock *sk = ctx->sk;
+	struct words bound;
+
+	if (!p->has_ip6 || !sk)
+		return REFUSE;
+	if (sk->src_port) {
+		bound.w[0] = sk->src_ip6[0];
+		bound.w[1] = sk->src_ip6[1];
+		bound.w[2] = sk->src_ip6[2];
+		bound.w[3] = sk->src_ip6[3];
+		return is_own6(p, &bound) ? ALLOW : REFUSE;
+	}
+	sin6.sin6_addr.s6_addr32[0] = p->ip6[0];
+	sin6.sin6_addr.s6_addr32[1] = p->ip6[1];
+	sin6.sin6_addr.s6_addr32[2] = p->ip6[2];
+	sin6.sin6_addr.s6_addr32[3] = p->ip6[3];
+	return bind_result(bpf_bind(ctx, (void *)&sin6, sizeof(sin6)));
+}
+
+/*
+ * user_family is not looked at: a kernel without this series shows bind4 and
+ * sendmsg4 what the task wrote, AF_UNSPEC included.
+ */
+SEC("cgroup/bind4")
+int bind4(struct bpf_sock_addr *ctx)
+{
+	const struct policy *p = get_policy();
+
+	return p ? local4(p, ctx) : REFUSE;
+}
+
+SEC("cgroup/bind6")
+int bind6(struct bpf_sock_addr *ctx)
+{
+	const struct policy *p = get_policy();
+
+	return p ? local6(p, ctx) : REFUSE;
+}
+
+/* What the kernel binds without being asked for an address. */
+SEC("cgroup/autobind")
+int autobind(struct bpf_sock_addr *ctx)
+{
+	const struct policy *p = get_policy();
+	struct words a;
+
+	if (!p)
+		return REFUSE;
+	if (ctx->user_family == AF_INET)
+		return was_own4(p, ctx->user_ip4) ? ALLOW : local4(p, ctx);
+	a = user_ip6(ctx);
+	if (is_mapped(&a) ? was_own4(p, a.w[3]) : was_own6(p, &a))
+		return ALLOW;
+	return local6(p, ctx);
+}
+
+/* A last look at what is bound, whoever changed it. */
+SEC("cgroup/post_bind4")
+int post_bind4(struct bpf_sock *ctx)
+{
+	const struct policy *p = get_policy();
+
+	if (!p)
+		return REFUSE;
+	return (p->has_ip4 && ctx->src_ip4 == p->ip4) || was_own4(p, ctx->src_ip4);
+}
+
+SEC("cgroup/post_bind6")
+int post_bind6(struct bpf_sock *ctx)
+{
+	struct words a = { { ctx->src_ip6[0], ctx->src_ip6[1],
+			     ctx->src_ip6[2], ctx->src_ip6[3] } };
+	const struct policy *p = get_policy();
+
+	if (!p)
+		return REFUSE;
+	if (is_mapped(&a))
+		return (p->has_ip4 && a.w[3] == p->ip4) || was_own4(p, a.w[3]);
+	return is_own6(p, &a) || was_own6(p, &a);
+}
+
+SEC("cgroup/connect4")
+int connect4(struct bpf_sock_addr *ctx)
+{
+	const struct policy *p = get_policy();
+
+	if (!p || !p->has_ip4)
+		return REFUSE;
+	redirect4(p, ctx);
+	return source4(p, ctx, false);
+}
+
+SEC("cgroup/connect6")
+int connect6(struct bpf_sock_addr *ctx)
+{
+	const struct policy *p = get_policy();
+	struct words a = user_ip6(ctx);
+	bool ip4 = is_mapped(&a);
+
+	if (!p || (ip4 ? !p->has_ip4 : !p->has_ip6))
+		return REFUSE;
+	redirect6(p, ctx);
+	return ip4 ? source4(p, ctx, true) : source6(p, ctx);
+}
+
+/* A source that is named is to be the cgroup's; one that is not becomes it. */
+SEC("cgroup/sendmsg4")
+int sendmsg4(struct bpf_sock_addr *ctx)
+{
+	const struct policy *p = get_policy();
+
+	if (!p || !p->has_ip4 || (ctx->msg_src_ip4 && ctx->msg_src_ip4 != p->ip4))
+		return REFUSE;
+	redirect4(p, ctx);
+	ctx->msg_src_ip4 = p->ip4;
+	return ALLOW;
+}
+
+SEC("cgroup/sendmsg6")
+int sendmsg6(struct bpf_sock_addr *ctx)
+{
+	struct words src = { { ctx->msg_src_ip6[0], ctx->msg_src_ip6[1],
+			       ctx->msg_src_ip6[2], ctx->msg_src_ip6[3] } };
+	const struct policy *p = get_policy();
+
+	if (!p || !p->has_ip6 || (!is_any(&src) && !is_own6(p, &src)))
+		return REFUSE;
+	redirect6(p, ctx);
+	ctx->msg_src_ip6[0] = p->ip6[0];
+	ctx->msg_src_ip6[1] = p->ip6[1];
+	ctx->msg_src_ip6[2] = p->ip6[2];
+	ctx->msg_src_ip6[3] = p->ip6[3];
+	return ALLOW;
+}

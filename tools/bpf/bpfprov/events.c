@@ -1,0 +1,685 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bpfprov events - BPF programs as they come and go.
+ *
+ * With attr.bpf_subprog each record stands alone, and has a number: records are
+ * printed in that order, and a number that does not come was lost. It may come
+ * from another CPU's ring later than its successor, so what stands behind a gap is
+ * held back for a while.
+ *
+ * Without it, records name a program's ID and tag only, and the rest is asked of
+ * the kernel, which has forgotten a program that was there for a moment.
+ */
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bpfprov.h"
+#include "bpftext.h"
+#include "ring.h"
+
+#define NSEC_PER_SEC	1000000000ULL
+#define HOLD_NS		50000000ULL
+#define MAX_PENDING	1000000
+
+static struct {
+	bool now, json;
+	long pages, seconds;
+} env = { .pages = 64 };
+
+enum { OPT_NOW = 1, OPT_JSON, OPT_PAGES };
+
+static const struct argp_option options[] = {
+	{ "now", OPT_NOW, NULL, 0, "list what is loaded, and end", 0 },
+	{ "json", OPT_JSON, NULL, 0, "a JSON object per line", 0 },
+	{ "duration", 'd', "SECS", 0, "end after that time", 0 },
+	{ "ring-pages", OPT_PAGES, "N", 0, "memory per CPU, a power of two (64)", 0 },
+	{}
+};
+
+static const char doc[] =
+	"Print BPF programs, subprograms and images as they come and go.\n"
+	"\vExamples:\n"
+	"  bpfprov events\n"
+	"  bpfprov events --now --json\n"
+	"\n"
+	"Each line has the time, what happened, ID and number of the subprogram, program\n"
+	"type, tag, range, name, and who did it: ~ when that task has only finished what\n"
+	"another one began. A range goes on being valid until another one overlaps it.\n"
+	"Needs CAP_PERFMON; CAP_SYS_ADMIN for --now and without bpf-subprog.";
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case OPT_NOW:
+		env.now = true;
+		return 0;
+	case OPT_JSON:
+		env.json = true;
+		return 0;
+	case OPT_PAGES:
+		env.pages = parse_number(state, arg, "--ring-pages", 1, 65536);
+		if (env.pages & (env.pages - 1))
+			argp_error(state, "--ring-pages: %s is no power of two", arg);
+		return 0;
+	case 'd':
+		env.seconds = parse_number(state, arg, "--duration", 1, 1000000000);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "%s: no arguments are expected", arg);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* --- output ------------------------------------------------------------------- */
+
+enum what { LOAD, UNLOAD, IMAGE_ADD, IMAGE_DEL, LOST, LOADED };
+
+static const char * const what_names[] = {
+	"load", "unload", "image-add", "image-del", "lost", "loaded",
+};
+
+struct event {
+	enum what what;
+	uint64_t realtime;	/* ns */
+	struct bpf_text text;
+	uint32_t pid;
+	bool async;
+	bool has_pid;
+	uint32_t attach_type;
+	uint64_t seq;		/* 0: none */
+	/* LOST */
+	uint64_t count, last_seq;
+	uint32_t cpu;
+};
+
+/* Who it is now, which a task that has ended is not any more. */
+static void comm_of(uint32_t pid, char *comm, size_t size)
+{
+	char path[32];
+	FILE *f;
+
+	*comm = 0;
+	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	f = fopen(path, "r");
+	if (!f)
+		return;
+	if (fgets(comm, size, f))
+		comm[strcspn(comm, "\n")] = 0;
+	fclose(f);
+}
+
+/* One that was gone before the kernel could be asked has no type. */
+static const char *type_name(uint32_t type)
+{
+	const char *name = libbpf_bpf_prog_type_str(type);
+
+	return type == BPF_PROG_TYPE_UNSPEC ? "-" : name ? name : "unknown";
+}
+
+static bool has_tag(const struct bpf_text *t)
+{
+	static const uint8_t none[sizeof(t->tag)];
+
+	return memcmp(t->tag, none, sizeof(none));
+}
+
+static void print_json(const struct event *e, const char *comm)
+{
+	const struct bpf_text *t = &e->text;
+	const char *attach;
+
+	printf("{\"time\":%" PRIu64 ".%09" PRIu64 ",\"event\":\"%s\"",
+	       (uint64_t)(e->realtime / NSEC_PER_SEC), (uint64_t)(e->realtime % NSEC_PER_SEC),
+	       what_names[e->what]);
+	if (e->what == LOST) {
+		printf(",\"count\":%" PRIu64, e->count);
+		if (e->seq)
+			printf(",\"first_seq\":%" PRIu64 ",\"last_seq\":%" PRIu64, e->seq,
+			       e->last_seq);
+		else
+			printf(",\"cpu\":%u", e->cpu);
+		printf("}\n");
+		return;
+	}
+	if (t->id) {
+		printf(",\"id\":%u,\"sub_id\":%u,\"sub_cnt\":%u", t->id, t->sub_id, t->sub_cnt);
+		if (t->prog_type)
+			printf(",\"type\":\"%s\"", type_name(t->prog_type));
+		attach = libbpf_bpf_attach_type_str(e->attach_type);
+		if (e->attach_type && attach)
+			printf(",\"attach_type\":\"%s\"", attach);
+	}
+	if (has_tag(t)) {
+		printf(",\"tag\":\"");
+		print_hex(stdout, t->tag, sizeof(t->tag));
+		putchar('"');
+	}
+	if (t->addr)
+		printf(",\"addr\":\"0x%" PRIx64 "\",\"len\":%u", t->addr, t->len);
+	printf(",\"name\":");
+	json_string(stdout, t->name);
+	if (e->what == LOADED && t->id)
+		printf(",\"uid\":%u", t->uid);
+	if (e->has_pid) {
+		printf(",\"pid\":%u", e->pid);
+		if (e->seq)
+			printf(",\"async\":%s", e->async ? "true" : "false");
+		if (*comm) {
+			printf(",\"comm\":");
+			json_string(stdout, comm);
+		}
+	}
+	if (e->seq)
+		printf(",\"seq\":%" PRIu64, e->seq);
+	printf("}\n");
+}
+
+static void print_text(const struct event *e, const char *comm)
+{
+	static const enum colour colours[] = {
+		[LOAD] = GREEN, [UNLOAD] = YELLOW, [IMAGE_ADD] = GREEN, [IMAGE_DEL] = YELLOW,
+		[LOST] = RED, [LOADED] = PLAIN,
+	};
+	const struct bpf_text *t = &e->text;
+	time_t s = e->realtime / NSEC_PER_SEC;
+	char when[16], who[16], range[40] = "-", id[24] = "-";
+	struct tm tm;
+
+	strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&s, &tm));
+	printf("%s.%06u %s%-9s%s ", when, (unsigned int)(e->realtime % NSEC_PER_SEC / 1000),
+	       colour(stdout, colours[e->what]), what_names[e->what], colour(stdout, PLAIN));
+	if (e->what == LOST) {
+		if (e->seq)
+			printf("%" PRIu64 " records, number %" PRIu64 " to %" PRIu64 "\n", e->count,
+			       e->seq, e->last_seq);
+		else
+			printf("%" PRIu64 " records of CPU %u\n", e->count, e->cpu);
+		return;
+	}
+	if (t->id)
+		snprintf(id, sizeof(id), "%u.%u/%u", t->id, t->sub_id, t->sub_cnt);
+	if (t->addr)
+		snprintf(range, sizeof(range), "%" PRIx64 "+%x", t->addr, t->len);
+	printf("%-10s %-16s ", id, t->id ? type_name(t->prog_type) : "image");
+	if (has_tag(t))
+		print_hex(stdout, t->tag, sizeof(t->tag));
+	else
+		printf("%-16s", "-");
+	printf(" %-22s %s ", range, *t->name ? t->name : "-");
+	if (e->has_pid) {
+		snprintf(who, sizeof(who), "%u", e->pid);
+		printf("%s%s[%s]\n", e->async ? "~" : "", *comm ? comm : "-", who);
+	} else if (t->id) {
+		printf("uid:%u\n", t->uid);
+	} else {
+		printf("-\n");
+	}
+}
+
+static void print_event(const struct event *e)
+{
+	char comm[64] = "";
+
+	if (e->has_pid)
+		comm_of(e->pid, comm, sizeof(comm));
+	if (env.json)
+		print_json(e, comm);
+	else
+		print_text(e, comm);
+}
+
+/* --- what is loaded ------------------------------------------------------------- */
+
+struct now {
+	uint64_t boot;		/* CLOCK_REALTIME - CLOCK_BOOTTIME */
+	const struct ksyms *k;
+	uint8_t *seen;		/* of k's symbols */
+};
+
+static void print_loaded(void *ctx, const struct bpf_text *t)
+{
+	struct now *n = ctx;
+	const struct ksym *s = t->addr && n->seen ? ksyms_find(n->k, t->addr) : NULL;
+	struct event e = { .what = LOADED, .text = *t, .realtime = n->boot + t->load_time };
+
+	if (s)
+		n->seen[s - n->k->sym] = 1;
+	print_event(&e);
+}
+
+static int list_loaded(void)
+{
+	struct now n = { .boot = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME) };
+	struct ksyms k;
+	size_t i;
+	int err;
+
+	err = ksyms_read(&k, true);
+	if (!err || err == -EACCES)
+		n.k = &k;
+	if (!err && k.count)
+		n.seen = calloc(k.count, 1);
+	err = bpf_text_all(n.k, print_loaded, &n);
+
+	/* Those of programs that have come or gone meanwhile are no images. */
+	for (i = 0; n.seen && !err && i < k.count; i++) {
+		struct event e = { .what = LOADED, .realtime = clock_ns(CLOCK_REALTIME) };
+
+		if (n.seen[i] || !strncmp(k.sym[i].name, "bpf_prog_", 9))
+			continue;
+		e.text.addr = k.sym[i].addr;
+		snprintf(e.text.name, sizeof(e.text.name), "%s", k.sym[i].name);
+		print_event(&e);
+	}
+	free(n.seen);
+	ksyms_free(&k);
+	if (err && err != -EINTR) {
+		say("listing programs: %s", strerror(-err));
+		return is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
+	}
+	return BPFPROV_OK;
+}
+
+/* --- the stream -------------------------------------------------------------------- */
+
+/* As in PERF_RECORD_BPF_EVENT, from SUBPROG_LOAD on. */
+struct subprog_record {
+	struct perf_event_header header;
+	uint16_t type, flags;
+	uint32_t id;
+	uint8_t tag[8];
+	uint32_t sub_id, sub_cnt;
+	uint64_t addr;
+	uint32_t len;
+	uint16_t name_off, kind;
+	uint32_t prog_type, attach_type;
+	uint64_t load_time;
+	uint64_t seq;
+};
+
+struct prog_record {
+	struct perf_event_header header;
+	uint16_t type, flags;
+	uint32_t id;
+	uint8_t tag[8];
+};
+
+struct ksymbol_record {
+	struct perf_event_header header;
+	uint64_t addr;
+	uint32_t len;
+	uint16_t type, flags;
+	char name[];
+};
+
+struct lost_record {
+	struct perf_event_header header;
+	uint64_t id, lost;
+};
+
+struct pending {
+	struct event e;
+	uint64_t order;		/* the number, or the time */
+	uint64_t since;		/* when it was read */
+};
+
+static struct {
+	bool subprog;			/* the kernel has attr.bpf_subprog */
+	uint64_t real;			/* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	struct pending *pending;
+	size_t count, room;
+	uint64_t next;			/* the number that comes next; 0: any */
+	uint64_t events, lost, gone, counted;
+	bool no_memory;
+	void *progs;			/* of the reduced form: a tree of struct prog */
+} stream;
+
+static void hold(const struct event *e, uint64_t order)
+{
+	void *p;
+
+	if (stream.count == stream.room) {
+		size_t room = stream.room ? stream.room * 2 : 256;
+
+		p = room > MAX_PENDING ? NULL :
+		    realloc(stream.pending, room * sizeof(*stream.pending));
+		if (!p) {
+			stream.no_memory = true;
+			return;
+		}
+		stream.pending = p;
+		stream.room = room;
+	}
+	stream.pending[stream.count++] = (struct pending){ *e, order, clock_ns(CLOCK_MONOTONIC) };
+}
+
+static struct event new_event(enum what what, const struct ring_id *id)
+{
+	return (struct event){
+		.what = what,
+		.realtime = stream.real + id->time,
+		.pid = id->pid,
+		.has_pid = true,
+		.cpu = id->cpu,
+	};
+}
+
+static void copy_name(struct bpf_text *t, const struct perf_event_header *h, size_t off)
+{
+	const char *name = (const char *)h + off;
+	size_t max;
+
+	if (off + sizeof(struct ring_id) >= h->size)
+		return;
+	max = h->size - off - sizeof(struct ring_id);
+	if (max > sizeof(t->name) - 1)
+		max = sizeof(t->name) - 1;
+	snprintf(t->name, sizeof(t->name), "%.*s", (int)max, name);
+}
+
+static void read_subprog(const struct perf_event_header *h, const struct ring_id *id)
+{
+	const struct subprog_record *r = (const void *)h;
+	enum what what;
+	struct event e;
+
+	if (h->size < sizeof(*r) + sizeof(*id))
+		return;
+	switch (r->type) {
+	case PERF_BPF_EVENT_SUBPROG_LOAD:
+		what = LOAD;
+		break;
+	case PERF_BPF_EVENT_SUBPROG_UNLOAD:
+		what = UNLOAD;
+		break;
+	case PERF_BPF_EVENT_IMAGE_ADD:
+		what = IMAGE_ADD;
+		break;
+	case PERF_BPF_EVENT_IMAGE_DEL:
+		what = IMAGE_DEL;
+		break;
+	default:
+		return;
+	}
+	e = new_event(what, id);
+	e.async = r->flags & PERF_BPF_EVENT_F_ASYNC;
+	e.attach_type = r->attach_type;
+	e.seq = r->seq;
+	e.text = (struct bpf_text){
+		.addr = r->addr,
+		.len = r->len,
+		.id = r->id,
+		.sub_id = r->sub_id,
+		.sub_cnt = r->sub_cnt,
+		.prog_type = r->prog_type,
+		.load_time = r->load_time,
+	};
+	memcpy(e.text.tag, r->tag, sizeof(e.text.tag));
+	copy_name(&e.text, h, r->name_off);
+	hold(&e, r->seq);
+}
+
+/* --- without bpf_subprog -------------------------------------------------------- */
+
+/* What was said of a program when it came, for when it goes. */
+struct prog {
+	uint32_t id, count;
+	struct bpf_text *text;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct prog *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void remember(void *ctx, const struct bpf_text *t)
+{
+	struct prog *p = ctx;
+	void *text = realloc(p->text, (p->count + 1) * sizeof(*t));
+
+	if (!text)
+		return;
+	p->text = text;
+	p->text[p->count++] = *t;
+}
+
+static void free_prog(void *prog)
+{
+	struct prog *p = prog;
+
+	free(p->text);
+	free(p);
+}
+
+static struct prog *find_prog(uint32_t id)
+{
+	struct prog key = { .id = id }, **p = tfind(&key, &stream.progs, by_id);
+
+	return p ? *p : NULL;
+}
+
+static void add_prog(uint32_t id)
+{
+	struct prog *p = find_prog(id);
+
+	if (p) {	/* the ID was given again, and we missed the end of the first */
+		tdelete(p, &stream.progs, by_id);
+		free_prog(p);
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return;
+	p->id = id;
+	if (bpf_text_of(id, NULL, remember, p) || !p->count || !tsearch(p, &stream.progs, by_id))
+		free_prog(p);
+}
+
+static void read_prog(const struct perf_event_header *h, const struct ring_id *id)
+{
+	const struct prog_record *r = (const void *)h;
+	struct event e = new_event(r->type == PERF_BPF_EVENT_PROG_LOAD ? LOAD : UNLOAD, id);
+	struct prog *p;
+	uint32_t i;
+
+	if (r->type == PERF_BPF_EVENT_PROG_LOAD)
+		add_prog(r->id);
+	else if (r->type != PERF_BPF_EVENT_PROG_UNLOAD)
+		return;
+	p = find_prog(r->id);
+	if (!p) {
+		stream.gone++;
+		e.text.id = r->id;
+		e.text.sub_cnt = 1;
+		memcpy(e.text.tag, r->tag, sizeof(e.text.tag));
+		hold(&e, id->time);
+		return;
+	}
+	for (i = 0; i < p->count; i++) {
+		e.text = p->text[i];
+		hold(&e, id->time);
+	}
+	if (e.what == UNLOAD) {
+		tdelete(p, &stream.progs, by_id);
+		free_prog(p);
+	}
+}
+
+static void read_ksymbol(const struct perf_event_header *h, const struct ring_id *id)
+{
+	const struct ksymbol_record *r = (const void *)h;
+	struct event e = new_event(r->flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER ?
+				   IMAGE_DEL : IMAGE_ADD, id);
+
+	if (r->type != PERF_RECORD_KSYMBOL_TYPE_BPF)
+		return;
+	e.text.addr = r->addr;
+	e.text.len = r->len;
+	copy_name(&e.text, h, sizeof(*r));
+	/* Those of programs have no ID here; the record that has comes next to them. */
+	if (strncmp(e.text.name, "bpf_prog_", 9))
+		hold(&e, id->time);
+}
+
+static void read_record(void *ctx, const struct perf_event_header *h, const struct ring_id *id)
+{
+	const struct lost_record *lost = (const void *)h;
+	struct event e;
+
+	switch (h->type) {
+	case PERF_RECORD_LOST:
+		stream.counted += lost->lost;
+		if (stream.subprog)
+			return;		/* the numbers say which */
+		e = new_event(LOST, id);
+		e.count = lost->lost;
+		stream.lost += lost->lost;
+		hold(&e, id->time);
+		return;
+	case PERF_RECORD_BPF_EVENT:
+		if (stream.subprog)
+			read_subprog(h, id);
+		else
+			read_prog(h, id);
+		return;
+	case PERF_RECORD_KSYMBOL:
+		if (!stream.subprog)
+			read_ksymbol(h, id);
+		return;
+	}
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct pending *x = a, *y = b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
+{
+	struct event e = { .what = LOST, .realtime = realtime, .seq = first, .last_seq = last,
+			   .count = last - first + 1 };
+
+	stream.lost += e.count;
+	print_event(&e);
+}
+
+/* Print what is next, or was held for long enough, or with @all everything. */
+static void release(bool all)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	size_t i;
+
+	if (!stream.count)
+		return;
+	/* Stable enough: what has the same time keeps no order between CPUs. */
+	qsort(stream.pending, stream.count, sizeof(*stream.pending), by_order);
+	for (i = 0; i < stream.count; i++) {
+		struct pending *p = &stream.pending[i];
+
+		if (!all && !(stream.subprog && p->order == stream.next) &&
+		    now - p->since < HOLD_NS)
+			break;
+		if (stream.subprog && stream.next && p->order > stream.next)
+			say_lost(stream.next, p->order - 1, p->e.realtime);
+		if (stream.subprog && p->order >= stream.next)
+			stream.next = p->order + 1;
+		print_event(&p->e);
+		stream.events++;
+	}
+	stream.count -= i;
+	memmove(stream.pending, stream.pending + i, stream.count * sizeof(*stream.pending));
+}
+
+static int listen_all(struct rings *rings)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.bpf_event = 1,
+		.bpf_subprog = stream.subprog,
+		.ksymbol = !stream.subprog,
+		.watermark = 1,
+		.wakeup_watermark = 1,
+	};
+
+	return rings_open(rings, &attr, env.pages);
+}
+
+static int follow(void)
+{
+	struct rings rings;
+	uint64_t end;
+	int err;
+
+	stream.subprog = has_feature(BPF_SUBPROG);
+	if (!stream.subprog)
+		say_reduced(BPF_SUBPROG,
+			    "what is gone at once has no name and range, losses are not located");
+	stream.real = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+	err = listen_all(&rings);
+	if (err) {
+		say("perf_event_open(): %s", strerror(-err));
+		return is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
+	}
+	say("listening on %d CPUs, %ld pages each", rings.count, env.pages);
+	end = clock_ns(CLOCK_MONOTONIC) + env.seconds * NSEC_PER_SEC;
+	while (!exiting() && !ferror(stdout)) {
+		if (env.seconds && clock_ns(CLOCK_MONOTONIC) >= end)
+			break;
+		rings_wait(&rings, 20);
+		rings_read(&rings, read_record, NULL);
+		release(false);
+		fflush(stdout);
+	}
+	rings_read(&rings, read_record, NULL);
+	release(true);
+	rings_close(&rings);
+	free(stream.pending);
+	tdestroy(stream.progs, free_prog);
+
+	say("%" PRIu64 " events, %" PRIu64 " lost%s", stream.events, stream.lost,
+	    stream.no_memory ? ", some for want of memory" : "");
+	/* The last ones of a ring can be lost without one behind them to show the gap. */
+	if (stream.subprog && stream.counted && !stream.lost)
+		say("the kernel counts %" PRIu64 " lost records", stream.counted);
+	if (stream.gone)
+		say("%" PRIu64 " programs were gone before they could be asked for", stream.gone);
+	return BPFPROV_OK;
+}
+
+int cmd_events(int argc, char **argv)
+{
+	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
+	int caps[3] = { CAP_PERFMON, -1, -1 };
+	int rc;
+
+	parse_args(&argp, argc, argv);
+	if (env.now)
+		caps[0] = CAP_SYS_ADMIN;
+	else if (!has_feature(BPF_SUBPROG))
+		caps[1] = CAP_SYS_ADMIN;
+	if (!have_caps(caps))
+		return BPFPROV_CAP;
+	catch_signals();
+	rc = env.now ? list_loaded() : follow();
+	if (finish_output(stdout, "standard output"))
+		return BPFPROV_FAILED;
+	return rc;
+}

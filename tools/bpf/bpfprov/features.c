@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bpfprov features - what the kernel has. All of it is told by the kernel's BTF,
+ * which everybody may read: nothing is loaded or opened to find out.
+ */
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <string.h>
+
+#include "bpfprov.h"
+
+static const struct {
+	const char *name;
+	const char *what;
+	/* A function, or a value of an enum, that comes with it. */
+	const char *func;
+	const char *enum_name, *value;
+} features[FEATURES] = {
+	[BUILD_ID_CACHE] = {
+		"build-id-cache",
+		"build IDs of user frames in any context",
+		.func = "bpf_file_build_id",
+	},
+	[TASK_VMA_QUERY] = {
+		"task-vma-query",
+		"the mapping of a user address in any context",
+		.func = "bpf_task_vma_query",
+	},
+	[BPF_SUBPROG] = {
+		"bpf-subprog",
+		"a perf record per BPF subprogram and image",
+		.enum_name = "perf_bpf_event_type",
+		.value = "PERF_BPF_EVENT_SUBPROG_LOAD",
+	},
+	[AUTOBIND] = {
+		"autobind",
+		"a BPF hook where the kernel chooses a port",
+		.enum_name = "bpf_attach_type",
+		.value = "BPF_CGROUP_INET_AUTOBIND",
+	},
+};
+
+/* The kernel's own; NULL where it has none. Never freed: one for the program. */
+static const struct btf *kernel_btf(void)
+{
+	static struct btf *btf;
+	static bool tried;
+
+	if (!tried) {
+		tried = true;
+		btf = btf__load_vmlinux_btf();
+	}
+	return btf;
+}
+
+static bool has_enum_value(const struct btf *btf, const char *name, const char *value)
+{
+	const struct btf_type *t;
+	const struct btf_enum *e;
+	__u32 i;
+	int id;
+
+	id = btf__find_by_name_kind(btf, name, BTF_KIND_ENUM);
+	if (id < 0)
+		return false;
+	t = btf__type_by_id(btf, id);
+	e = btf_enum(t);
+	for (i = 0; i < btf_vlen(t); i++)
+		if (!strcmp(btf__name_by_offset(btf, e[i].name_off), value))
+			return true;
+	return false;
+}
+
+bool has_feature(enum feature f)
+{
+	const struct btf *btf = kernel_btf();
+
+	if (!btf)
+		return false;
+	if (features[f].func)
+		return btf__find_by_name_kind(btf, features[f].func, BTF_KIND_FUNC) > 0;
+	return has_enum_value(btf, features[f].enum_name, features[f].value);
+}
+
+void say_reduced(enum feature f, const char *what)
+{
+	say("%sreduced:%s this kernel has no %s (%s): %s", colour(stderr, YELLOW),
+	    colour(stderr, PLAIN), features[f].name, features[f].what, what);
+}
+
+int cmd_features(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.doc = "Say which of the features that the other commands use this kernel has.\n"
+		       "\vExample:\n  bpfprov features\n\n"
+		       "Needs no privilege. A kernel without BTF counts as one that has none.",
+	};
+	enum feature f;
+
+	parse_args(&argp, argc, argv);
+	if (!kernel_btf())
+		say("no BTF of this kernel (CONFIG_DEBUG_INFO_BTF, /sys): nothing can be told");
+	for (f = 0; f < FEATURES; f++) {
+		bool has = has_feature(f);
+
+		printf("%-16s %s%-3s%s  %s\n", features[f].name,
+		       colour(stdout, has ? GREEN : RED), has ? "yes" : "no",
+		       colour(stdout, PLAIN), features[f].what);
+	}
+	if (finish_output(stdout, "standard output"))
+		return BPFPROV_FAILED;
+	return kernel_btf() ? BPFPROV_OK : BPFPROV_KERNEL;
+}

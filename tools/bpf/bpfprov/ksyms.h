@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The text of /proc/kallsyms. */
+#ifndef __BPFPROV_KSYMS_H
+#define __BPFPROV_KSYMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ksym {
+	uint64_t addr;
+	const char *name;
+	bool is_bpf;
+};
+
+struct ksyms {
+	struct ksym *sym;
+	size_t count;
+	char *names;
+};
+
+/*
+ * Read it, with @only_bpf the symbols of BPF programs and images. Returns 0 or a
+ * negative errno; -EACCES when the kernel hides the addresses. ksyms_free() is
+ * fine after either.
+ */
+int ksyms_read(struct ksyms *k, bool only_bpf);
+void ksyms_free(struct ksyms *k);
+
+/* The symbol at or before @addr, or NULL. */
+const struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr);
+
+#endif

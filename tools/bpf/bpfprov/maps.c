@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bpfprov maps - the mappings of a task, with the build IDs of the files.
+ *
+ * PROCMAP_QUERY gives the kernel's own idea of a build ID, also of a file that was
+ * deleted or is not in this mount namespace. Without it the text of
+ * /proc/PID/maps is read, and the files through /proc/PID/map_files.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+#include "maps.h"
+
+static struct {
+	long pid;
+	uint64_t *addrs;
+	size_t count;
+	bool no_query;
+} env;
+
+enum { OPT_NO_QUERY = 1 };
+
+static const struct argp_option options[] = {
+	{ "no-query", OPT_NO_QUERY, NULL, 0, "as on a kernel without PROCMAP_QUERY", 0 },
+	{}
+};
+
+static const char doc[] =
+	"Print the mappings of a process, or those at ADDR, with build IDs.\n"
+	"\vExamples:\n"
+	"  bpfprov maps 1\n"
+	"  bpfprov maps $$ 0x55d4c8a01234\n"
+	"\n"
+	"The columns are those of /proc/PID/maps, with the build ID, or -, before the\n"
+	"path. Needs CAP_SYS_PTRACE for processes of others.";
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	uint64_t addr;
+	char *end;
+
+	switch (key) {
+	case OPT_NO_QUERY:
+		env.no_query = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (!state->arg_num) {
+			env.pid = parse_number(state, arg, "PID", 1, INT_MAX);
+			return 0;
+		}
+		errno = 0;
+		addr = strtoull(arg, &end, 16);
+		if (errno || end == arg || *end || *arg == '-')
+			argp_error(state, "%s is no hexadecimal address", arg);
+		if (!env.addrs)
+			env.addrs = calloc(state->argc, sizeof(*env.addrs));
+		if (!env.addrs)
+			argp_failure(state, BPFPROV_FAILED, ENOMEM, "addresses");
+		env.addrs[env.count++] = addr;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which process?");
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* --- build IDs of files ----------------------------------------------------- */
+
+/* The build ID among the notes of @data. */
+static size_t note_build_id(Elf_Data *data, uint8_t *id)
+{
+	size_t pos = 0, name, desc;
+	GElf_Nhdr n;
+
+	while (data && (pos = gelf_getnote(data, pos, &n, &name, &desc)) > 0) {
+		if (n.n_type != NT_GNU_BUILD_ID || n.n_namesz != sizeof(ELF_NOTE_GNU) ||
+		    memcmp((char *)data->d_buf + name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) ||
+		    !n.n_descsz || n.n_descsz > BUILD_ID_MAX)
+			continue;
+		memcpy(id, (char *)data->d_buf + desc, n.n_descsz);
+		return n.n_descsz;
+	}
+	return 0;
+}
+
+size_t file_build_id(const char *path, uint8_t *id)
+{
+	size_t i, n, len = 0;
+	GElf_Phdr p;
+	Elf *elf;
+	int fd;
+
+	/* A pipe or a device must not hold this up. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return 0;
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (elf && elf_kind(elf) == ELF_K_ELF && !elf_getphdrnum(elf, &n))
+		for (i = 0; i < n && !len; i++)
+			if (gelf_getphdr(elf, i, &p) && p.p_type == PT_NOTE)
+				len = note_build_id(elf_getdata_rawchunk(elf, p.p_offset,
+									 p.p_filesz,
+									 p.p_align == 8 ?
+									 ELF_T_NHDR8 : ELF_T_NHDR),
+						    id);
+	elf_end(elf);
+	close(fd);
+	return len;
+}
+
+/* --- mappings ------------------------------------------------------------------ */
+
+int maps_open(struct maps *m, int pid, bool no_query)
+{
+	char path[32];
+
+	memset(m, 0, sizeof(*m));
+	m->pid = pid;
+	m->text = no_query;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	m->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return m->fd < 0 ? -errno : 0;
+}
+
+void maps_close(struct maps *m)
+{
+	if (m->f)
+		fclose(m->f);
+	else if (m->fd >= 0)
+		close(m->fd);
+	free(m->line);
+}
+
+static int query(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
+{
+	struct procmap_query q = {
+		.size = sizeof(q),
+		.query_flags = or_next ? PROCMAP_QUERY_COVERING_OR_NEXT_VMA : 0,
+		.query_addr = addr,
+		.vma_name_size = sizeof(v->path),
+		.vma_name_addr = (uintptr_t)v->path,
+		.build_id_size = sizeof(v->build_id),
+		.build_id_addr = (uintptr_t)v->build_id,
+	};
+
+	if (ioctl(m->fd, PROCMAP_QUERY, &q)) {
+		if (errno != E2BIG && errno != ENAMETOOLONG)
+			return -errno;
+		/* A longer name than a path can be: it is shown without. */
+		q.vma_name_size = 0;
+		q.vma_name_addr = 0;
+		q.build_id_size = sizeof(v->build_id);
+		if (ioctl(m->fd, PROCMAP_QUERY, &q))
+			return -errno;
+	}
+	v->start = q.vma_start;
+	v->end = q.vma_end;
+	v->offset = q.vma_offset;
+	v->inode = q.inode;
+	v->dev_major = q.dev_major;
+	v->dev_minor = q.dev_minor;
+	v->build_id_len = q.build_id_size;
+	if (!q.vma_name_size)
+		*v->path = 0;
+	snprintf(v->perms, sizeof(v->perms), "%c%c%c%c",
+		 q.vma_flags & PROCMAP_QUERY_VMA_READABLE ? 'r' : '-',
+		 q.vma_flags & PROCMAP_QUERY_VMA_WRITABLE ? 'w' : '-',
+		 q.vma_flags & PROCMAP_QUERY_VMA_EXECUTABLE ? 'x' : '-',
+		 q.vma_flags & PROCMAP_QUERY_VMA_SHARED ? 's' : 'p');
+	return 0;
+}
+
+/* The next mapping that ends above @addr, from the text. */
+static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
+{
+	char file[80];
+	int name = 0;
+
+	if (!m->f)
+		m->f = fdopen(m->fd, "r");
+	if (!m->f)
+		return -errno;
+	/* Walks go on where they were; anything else starts again. */
+	if (addr < m->last_end || !or_next)
+		rewind(m->f);
+	do {
+		errno = 0;
+		if (getline(&m->line, &m->size, m->f) < 0)
+			return errno ? -errno : -ENOENT;
+		if (sscanf(m->line, "%llx-%llx %4s %llx %x:%x %llu %n",
+			   &v->start, &v->end, v->perms, &v->offset, &v->dev_major,
+			   &v->dev_minor, &v->inode, &name) < 7)
+			return -EPROTO;
+	} while (v->end <= addr);
+	m->last_end = v->end;
+	if (!or_next && v->start > addr)
+		return -ENOENT;
+	snprintf(v->path, sizeof(v->path), "%s", m->line + name);
+	v->path[strcspn(v->path, "\n")] = 0;
+	v->build_id_len = 0;
+	if (v->inode) {
+		snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", m->pid,
+			 v->start, v->end);
+		v->build_id_len = file_build_id(file, v->build_id);
+	}
+	return 0;
+}
+
+int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
+{
+	int err;
+
+	if (!m->text) {
+		err = query(m, addr, or_next, v);
+		if (err != -ENOTTY)
+			return err;
+		m->text = true;
+	}
+	return read_text(m, addr, or_next, v);
+}
+
+/* --- output ---------------------------------------------------------------------- */
+
+static void print_mapping(const struct mapping *v)
+{
+	const char *p;
+
+	printf("%08llx-%08llx %s %08llx %02x:%02x %llu ", v->start, v->end, v->perms, v->offset,
+	       v->dev_major, v->dev_minor, v->inode);
+	if (v->build_id_len)
+		print_hex(stdout, v->build_id, v->build_id_len);
+	else
+		putchar('-');
+	if (*v->path)
+		putchar(' ');
+	/* As the kernel writes a newline in /proc/PID/maps; there it is done already. */
+	for (p = v->path; *p; p++) {
+		if (*p == '\n')
+			printf("\\012");
+		else
+			putchar(*p);
+	}
+	putchar('\n');
+}
+
+/* What came of reading, as an exit code, in one line. */
+static int explain(int err)
+{
+	if (err == -ENOENT || err == -ESRCH) {
+		if (kill(env.pid, 0) && errno == ESRCH)
+			say("there is no process %ld", env.pid);
+		else
+			say("process %ld has no memory: it ends, or is a kernel thread", env.pid);
+		return BPFPROV_GONE;
+	}
+	if (is_denied(-err)) {
+		say("process %ld: needs CAP_SYS_PTRACE", env.pid);
+		return BPFPROV_CAP;
+	}
+	say("process %ld: %s", env.pid, strerror(-err));
+	return BPFPROV_FAILED;
+}
+
+int cmd_maps(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "PID [ADDR...]",
+		.doc = doc,
+	};
+	static struct mapping v;
+	int err, rc = BPFPROV_OK;
+	uint64_t addr = 0;
+	struct maps m;
+	size_t i;
+
+	parse_args(&argp, argc, argv);
+	err = maps_open(&m, env.pid, env.no_query);
+	if (err)
+		return explain(err);
+
+	for (i = 0; i < env.count; i++) {
+		err = maps_find(&m, env.addrs[i], false, &v);
+		if (err == -ENOENT) {
+			say("process %ld has no mapping at %llx", env.pid,
+			    (unsigned long long)env.addrs[i]);
+			rc = BPFPROV_FAILED;
+			continue;
+		}
+		if (err) {
+			rc = explain(err);
+			break;
+		}
+		print_mapping(&v);
+	}
+	while (!env.count) {
+		err = maps_find(&m, addr, true, &v);
+		if (err == -ENOENT)
+			break;
+		if (err) {
+			rc = explain(err);
+			break;
+		}
+		print_mapping(&v);
+		addr = v.end;
+	}
+	if (m.text)
+		say("%sreduced:%s %s: build IDs are read from the files that are still to be had",
+		    colour(stderr, YELLOW), colour(stderr, PLAIN),
+		    env.no_query ? "without PROCMAP_QUERY" : "this kernel has no PROCMAP_QUERY");
+	maps_close(&m);
+	free(env.addrs);
+	if (finish_output(stdout, "standard output"))
+		return BPFPROV_FAILED;
+	return rc;
+}

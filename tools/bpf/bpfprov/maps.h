@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The mappings of a task, and the build IDs of files. */
+#ifndef __BPFPROV_MAPS_H
+#define __BPFPROV_MAPS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BUILD_ID_MAX	20
+
+struct mapping {
+	unsigned long long start, end, offset, inode;
+	unsigned int dev_major, dev_minor;
+	char perms[5];
+	uint8_t build_id[BUILD_ID_MAX];
+	uint32_t build_id_len;		/* 0: there is none, or it can't be had */
+	/* As /proc/PID/maps has it; "" where it has none. */
+	char path[PATH_MAX + sizeof(" (deleted)")];
+};
+
+struct maps {
+	int pid, fd;
+	bool text;			/* the kernel has no PROCMAP_QUERY */
+	FILE *f;
+	char *line;
+	size_t size;
+	uint64_t last_end;
+};
+
+/* Returns 0, or -ENOENT when there is no such process, or another -errno. */
+int maps_open(struct maps *m, int pid, bool no_query);
+void maps_close(struct maps *m);
+
+/*
+ * The mapping at @addr, with @or_next the next one if there is none. Returns 0,
+ * -ENOENT when there is none, -ESRCH when the process has gone, or another -errno.
+ */
+int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
+
+/* The length of the build ID of the ELF file @path, which @id gets; 0: none. */
+size_t file_build_id(const char *path, uint8_t *id);
+
+#endif

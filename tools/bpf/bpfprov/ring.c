@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ring.h"
+
+struct ring {
+	int fd;
+	struct perf_event_mmap_page *page;
+	size_t size;		/* of the records' part */
+};
+
+static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsigned int pages)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	int err;
+
+	r->fd = syscall(SYS_perf_event_open, attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (r->fd < 0)
+		return -errno;
+	r->size = pages * page;
+	r->page = mmap(NULL, page + r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+	if (r->page == MAP_FAILED) {
+		err = -errno;
+		close(r->fd);
+		return err;
+	}
+	return 0;
+}
+
+int rings_open(struct rings *r, struct perf_event_attr *attr, unsigned int pages)
+{
+	int cpus = libbpf_num_possible_cpus(), cpu, err;
+
+	memset(r, 0, sizeof(*r));
+	if (cpus < 0)
+		return cpus;
+	attr->size = sizeof(*attr);
+	attr->sample_id_all = 1;
+	attr->sample_type |= RING_SAMPLE_TYPE;
+	attr->use_clockid = 1;
+	attr->clockid = CLOCK_MONOTONIC;
+	r->ring = calloc(cpus, sizeof(*r->ring));
+	r->pollfds = calloc(cpus, sizeof(*r->pollfds));
+	r->record = malloc(1 << 16);
+	err = r->ring && r->pollfds && r->record ? 0 : -ENOMEM;
+	for (cpu = 0; !err && cpu < cpus; cpu++) {
+		err = ring_open(&r->ring[r->count], attr, cpu, pages);
+		if (err == -ENODEV) {	/* offline */
+			err = 0;
+			continue;
+		}
+		if (err)
+			break;
+		r->pollfds[r->count].fd = r->ring[r->count].fd;
+		r->pollfds[r->count].events = POLLIN;
+		r->count++;
+	}
+	if (err)
+		rings_close(r);
+	return err;
+}
+
+void rings_close(struct rings *r)
+{
+	int i;
+
+	for (i = 0; i < r->count; i++) {
+		munmap(r->ring[i].page, sysconf(_SC_PAGESIZE) + r->ring[i].size);
+		close(r->ring[i].fd);
+	}
+	free(r->ring);
+	free(r->pollfds);
+	free(r->record);
+	memset(r, 0, sizeof(*r));
+}
+
+void rings_wait(const struct rings *r, int ms)
+{
+	poll(r->pollfds, r->count, ms);
+}
+
+static void ring_read(struct rings *rs, struct ring *r, ring_fn fn, void *ctx)
+{
+	uint8_t *data = (uint8_t *)r->page + sysconf(_SC_PAGESIZE);
+	uint64_t head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE);
+	uint64_t tail = r->page->data_tail;
+	struct perf_event_header *h;
+	struct ring_id id;
+	size_t at, first;
+
+	while (tail < head) {
+		at = tail & (r->size - 1);
+		/* Records are a multiple of 8 bytes long, so a header never wraps. */
+		h = (struct perf_event_header *)(data + at);
+		if (at + h->size > r->size) {
+			first = r->size - at;
+			memcpy(rs->record, data + at, first);
+			memcpy(rs->record + first, data, h->size - first);
+		} else {
+			memcpy(rs->record, h, h->size);
+		}
+		h = (struct perf_event_header *)rs->record;
+		if (h->size < sizeof(*h))	/* not from this kernel */
+			break;
+		tail += h->size;
+		/* The room is free before what is done with the record. */
+		__atomic_store_n(&r->page->data_tail, tail, __ATOMIC_RELEASE);
+		memset(&id, 0, sizeof(id));
+		if (h->size >= sizeof(*h) + sizeof(id))
+			memcpy(&id, rs->record + h->size - sizeof(id), sizeof(id));
+		fn(ctx, h, &id);
+	}
+}
+
+void rings_read(struct rings *r, ring_fn fn, void *ctx)
+{
+	int i;
+
+	for (i = 0; i < r->count; i++)
+		ring_read(r, &r->ring[i], fn, ctx);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* One perf event with a ring on each CPU. */
+#ifndef __BPFPROV_RING_H
+#define __BPFPROV_RING_H
+
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdint.h>
+
+struct rings {
+	int count;
+	struct ring *ring;
+	struct pollfd *pollfds;
+	uint8_t *record;	/* room for the longest one */
+};
+
+/* What attr.sample_id_all puts behind each record, with RING_SAMPLE_TYPE. */
+#define RING_SAMPLE_TYPE (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+struct ring_id {
+	uint32_t pid, tid;
+	uint64_t time;		/* CLOCK_MONOTONIC, ns */
+	uint32_t cpu, res;
+};
+
+/*
+ * Open @attr, which gets sample_id_all and its clock, on every CPU that is online,
+ * with @pages of memory each, a power of two. Returns 0 or a negative errno, and
+ * then nothing is open.
+ */
+int rings_open(struct rings *r, struct perf_event_attr *attr, unsigned int pages);
+void rings_close(struct rings *r);
+
+/* Wait for records for @ms milliseconds, or until a signal. */
+void rings_wait(const struct rings *r, int ms);
+
+typedef void (*ring_fn)(void *ctx, const struct perf_event_header *h, const struct ring_id *id);
+
+/* Call @fn for each record that is there. */
+void rings_read(struct rings *r, ring_fn fn, void *ctx);
+
+#endif

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+#include "symbols.h"
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include "profile.h"
+
+#define BUCKETS		1024
+#define DEBUG_DIR	"/usr/lib/debug"
+
+struct binary {
+	struct binary *next;
+	uint8_t id[BUILD_ID_MAX];
+	size_t len;			/* 0: id is a struct file_key */
+	char *path, *name;
+	int pid;
+	bool tried;
+	Dwfl *dwfl;
+	Dwfl_Module *mod;
+	Elf *elf;
+	GElf_Addr bias;
+};
+
+static struct binary *binaries[BUCKETS];
+
+struct binary *binary_get(const uint8_t *id, size_t len)
+{
+	struct binary **bucket, *b;
+	unsigned int hash = len;
+	char hex[2 * BUILD_ID_MAX + 1];
+	size_t i;
+
+	for (i = 0; i < BUILD_ID_MAX; i++)
+		hash = hash * 31 + (i < len || !len ? id[i] : 0);
+	bucket = &binaries[hash % BUCKETS];
+	for (b = *bucket; b; b = b->next)
+		if (b->len == len && !memcmp(b->id, id, len ? len : BUILD_ID_MAX))
+			return b;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return NULL;
+	b->len = len;
+	memcpy(b->id, id, len ? len : BUILD_ID_MAX);
+	binary_id(b, hex, sizeof(hex));
+	hex[12] = 0;
+	b->name = strdup(*hex ? hex : "unknown-file");
+	if (!b->name) {
+		free(b);
+		return NULL;
+	}
+	b->next = *bucket;
+	*bucket = b;
+	return b;
+}
+
+void binary_path(struct binary *b, const char *path, int pid)
+{
+	static const char deleted[] = " (deleted)";
+	size_t len = strlen(path);
+	char *copy, *name;
+
+	b->pid = pid;	/* the latest is the one that may still be there */
+	if (b->path)
+		return;
+	copy = strdup(path);
+	if (!copy)
+		return;
+	if (len >= sizeof(deleted) && !strcmp(copy + len - sizeof(deleted) + 1, deleted))
+		copy[len - sizeof(deleted) + 1] = 0;
+	name = strdup(strrchr(copy, '/') ? strrchr(copy, '/') + 1 : copy);
+	if (!name) {
+		free(copy);
+		return;
+	}
+	free(b->name);
+	b->path = copy;
+	b->name = name;
+}
+
+const char *binary_name(const struct binary *b)
+{
+	return b->name;
+}
+
+const char *binary_where(const struct binary *b)
+{
+	return b->path;
+}
+
+void binary_id(const struct binary *b, char *hex, size_t size)
+{
+	size_t i;
+
+	*hex = 0;
+	for (i = 0; i < b->len && 2 * i + 2 < size; i++)
+		sprintf(hex + 2 * i, "%02x", b->id[i]);
+}
+
+/* Is this still the file that was mapped? */
+static bool is_it(const struct binary *b, const char *path)
+{
+	uint8_t id[BUILD_ID_MAX];
+	struct file_key key;
+	struct stat st;
+
+	if (b->len)
+		return file_build_id(path, id) == b->len && !memcmp(id, b->id, b->len);
+	memcpy(&key, b->id, sizeof(key));
+	return !stat(path, &st) && S_ISREG(st.st_mode) && st.st_ino == key.ino &&
+	       major(st.st_dev) == key.dev_major && minor(st.st_dev) == key.dev_minor;
+}
+
+/* The first line of what debuginfod-find prints: where it has put the file. */
+static bool ask_debuginfod(const char *hex, char *path, size_t size)
+{
+	char *argv[] = { "debuginfod-find", "executable", (char *)hex, NULL };
+	const char *urls = getenv("DEBUGINFOD_URLS");
+	posix_spawn_file_actions_t actions;
+	int fds[2], status = -1;
+	ssize_t n = 0;
+	size_t got = 0;
+	pid_t pid;
+
+	if (!urls || !*urls || pipe2(fds, O_CLOEXEC))
+		return false;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ))
+		pid = -1;
+	posix_spawn_file_actions_destroy(&actions);
+	close(fds[1]);
+	while (pid > 0 && got < size - 1 && (n = read(fds[0], path + got, size - 1 - got)) > 0)
+		got += n;
+	close(fds[0]);
+	path[got] = 0;
+	path[strcspn(path, "\n")] = 0;
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && !status && *path;
+}
+
+static bool find_file(const struct binary *b, char *path, size_t size)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+
+	if (b->path) {
+		snprintf(path, size, "%s", b->path);
+		if (is_it(b, path))
+			return true;
+		/* In another mount namespace, or deleted and still running. */
+		snprintf(path, size, "/proc/%d/root%s", b->pid, b->path);
+		if (is_it(b, path))
+			return true;
+		snprintf(path, size, "/proc/%d/exe", b->pid);
+		if (is_it(b, path))
+			return true;
+	}
+	if (!b->len)
+		return false;
+	binary_id(b, hex, sizeof(hex));
+	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s", hex, hex + 2);
+	if (is_it(b, path))
+		return true;
+	return ask_debuginfod(hex, path, size) && is_it(b, path);
+}
+
+static void open_binary(struct binary *b)
+{
+	static const Dwfl_Callbacks callbacks = {
+		.find_elf = dwfl_build_id_find_elf,
+		/* .gnu_debuglink and build ID below /usr/lib/debug, and debuginfod. */
+		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.section_address = dwfl_offline_section_address,
+	};
+	char path[PATH_MAX + 32];
+
+	b->tried = true;
+	if (!find_file(b, path, sizeof(path)))
+		return;
+	b->dwfl = dwfl_begin(&callbacks);
+	if (!b->dwfl)
+		return;
+	dwfl_report_begin(b->dwfl);
+	b->mod = dwfl_report_offline(b->dwfl, b->name, path, -1);
+	dwfl_report_end(b->dwfl, NULL, NULL);
+	if (b->mod)
+		b->elf = dwfl_module_getelf(b->mod, &b->bias);
+}
+
+const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
+			  enum outcome *outcome)
+{
+	const char *name = NULL;
+	GElf_Off into;
+	GElf_Sym sym;
+	GElf_Phdr p;
+	size_t i, n;
+
+	if (!b->tried)
+		open_binary(b);
+	*outcome = NO_FILE;
+	if (!b->elf || elf_getphdrnum(b->elf, &n))
+		return NULL;
+	*outcome = NO_SYMBOL;
+	for (i = 0; i < n && !name; i++) {
+		if (!gelf_getphdr(b->elf, i, &p) || p.p_type != PT_LOAD ||
+		    offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
+			continue;
+		name = dwfl_module_addrinfo(b->mod,
+					    offset - p.p_offset + p.p_vaddr + b->bias - is_return,
+					    &into, &sym, NULL, NULL, NULL);
+		/* The nearest one below, which can have ended before. */
+		if (name && sym.st_size && into >= sym.st_size)
+			name = NULL;
+	}
+	if (name)
+		*outcome = SYMBOLIZED;
+	return name;
+}
+
+void binary_free_all(void)
+{
+	struct binary *b, *next;
+	int i;
+
+	for (i = 0; i < BUCKETS; i++) {
+		for (b = binaries[i]; b; b = next) {
+			next = b->next;
+			if (b->dwfl)
+				dwfl_end(b->dwfl);
+			free(b->path);
+			free(b->name);
+			free(b);
+		}
+		binaries[i] = NULL;
+	}
+}
