@@ -65,6 +65,9 @@ void parse_args(const struct argp *argp, int argc, char **argv);
 long parse_number(struct argp_state *state, const char *arg, const char *what,
 		  long min, long max);
 
+/* The argument of --ring-pages, likewise: memory per CPU that mmap() takes. */
+long parse_ring_pages(struct argp_state *state, const char *arg);
+
 /*
  * Write what stdio holds back of @f, and for anything but stdout close it.
  * Returns 0, or -1 after saying that @name could not be written, and why.

@@ -63,9 +63,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		env.json = true;
 		return 0;
 	case OPT_PAGES:
-		env.pages = parse_number(state, arg, "--ring-pages", 1, 65536);
-		if (env.pages & (env.pages - 1))
-			argp_error(state, "--ring-pages: %s is no power of two", arg);
+		env.pages = parse_ring_pages(state, arg);
 		return 0;
 	case 'd':
 		env.seconds = parse_number(state, arg, "--duration", 1, 1000000000);

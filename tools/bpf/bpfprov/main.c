@@ -131,6 +131,15 @@ long parse_number(struct argp_state *state, const char *arg, const char *what,
 	return n;
 }
 
+long parse_ring_pages(struct argp_state *state, const char *arg)
+{
+	long n = parse_number(state, arg, "--ring-pages", 1, 65536);
+
+	if (n & (n - 1))
+		argp_error(state, "--ring-pages: %s is no power of two", arg);
+	return n;
+}
+
 int finish_output(FILE *f, const char *name)
 {
 	/* ferror() remembers no errno, and the last write sets a new one. */

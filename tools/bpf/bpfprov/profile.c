@@ -98,9 +98,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--format: %s is neither folded nor json", arg);
 		return 0;
 	case OPT_PAGES:
-		env.pages = parse_number(state, arg, "--ring-pages", 1, 65536);
-		if (env.pages & (env.pages - 1))
-			argp_error(state, "--ring-pages: %s is no power of two", arg);
+		env.pages = parse_ring_pages(state, arg);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "%s: no arguments are expected", arg);
