@@ -150,8 +150,8 @@ static const struct inode *user_inode(struct mm_struct *mm, const struct vma_sna
 	dentry = READ_ONCE(backing_file_user_path(snap->file)->dentry);
 	/*
 	 * If the file was there until now, so was its reference to the dentry,
-	 * which RCU keeps from here on: it was looked up by its name, and is not
-	 * one of those (DCACHE_NORCU) that are freed at once.
+	 * which RCU keeps from here on. Those that are freed at once (DCACHE_NORCU)
+	 * are cursors and of pseudo file systems, over which nothing stacks.
 	 */
 	if (vma_snapshot_stale(mm, snap))
 		return NULL;
@@ -204,7 +204,8 @@ static bool get_file_of_walk(struct mm_struct *mm, const struct vma_snapshot_wal
  * @copy: filled on success. vm_start, vm_end, vm_mm, vm_pgoff, vm_file and
  *	vm_flags, but for those that change under mmap_lock held for reading, are
  *	as they were together at one moment. No pointer but vm_mm and, with
- *	@get_file, vm_file may be followed
+ *	@get_file, vm_file may be followed. On failure, either nothing is written,
+ *	or vm_mm is that of the walk, vm_file NULL, and the rest undefined
  * @get_file: take a reference to vm_file, which the caller puts. If not set,
  *	vm_file is NULL in @copy
  *

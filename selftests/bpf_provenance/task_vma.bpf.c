@@ -508,6 +508,38 @@ int BPF_PROG(split_walk, struct pt_regs *regs, long id)
 	return 0;
 }
 
+/* --- the end of a walk ------------------------------------------------------------ */
+
+bool at_end, mapped, mapped_in_time;
+__u64 after_end;
+
+/*
+ * The verifier takes what bpf_iter_task_vma_next() returns after a NULL for 0, and lets
+ * programs calculate with it: what it is indeed is only seen by storing it.
+ */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(walk_past_end, struct pt_regs *regs, long id)
+{
+	struct bpf_iter_task_vma it;
+	int i, j;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	seen.walk_err = bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	while (bpf_iter_task_vma_next(&it))
+		seen.nr_vmas++;
+	at_end = true;
+	bpf_for(i, 0, 100)
+		bpf_for(j, 0, 1 << 20)
+			if (*(volatile bool *)&mapped)
+				goto mapped_above;
+mapped_above:
+	mapped_in_time = mapped;
+	after_end = (__u64)bpf_iter_task_vma_next(&it);
+	bpf_iter_task_vma_destroy(&it);
+	return 0;
+}
+
 /* --- contention ------------------------------------------------------------------- */
 
 bool with_find_vma;

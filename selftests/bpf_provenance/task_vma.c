@@ -6,6 +6,7 @@
  *		each context that a profiler samples in; the program asserts its own
  *  nmi.*	as many lookups in one NMI as a stack has frames
  *  query.*	flags against PROCMAP_QUERY, sizes, resuming, the token; irqs on
+ *  end.*	what comes after the end of a walk
  *  storm.*	another thread changes mappings whose address, file and offset
  *		belong together: a record in which they don't fails the test
  *  split.*	another thread splits and merges mappings of which one half does
@@ -930,6 +931,75 @@ TEST_F_TIMEOUT(split, iterator, 120)
 	EXPECT_EQ(0, s->sentinels_twice);
 	TH_LOG("%llu walks, %llu given up, %llu times taken up again, %lu changes", s->walks,
 	       s->given_up, s->errors, storm_changes);
+}
+
+/* --- the end of a walk -------------------------------------------------------------- */
+
+FIXTURE(end)
+{
+	struct task_vma *skel;
+	pthread_t writer;
+	void *above;
+	bool ready;
+};
+
+FIXTURE_SETUP(end)
+{
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+	bpf_program__set_autoload(self->skel->progs.walk_past_end, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	if (pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+}
+
+FIXTURE_TEARDOWN(end)
+{
+	task_vma__destroy(self->skel);
+}
+
+/* Maps above all that is mapped, when the walk has seen its end. */
+static void *map_above(void *arg)
+{
+	FIXTURE_DATA(end) *self = arg;
+	int n = pin_to_cpu(1);
+	char *top;
+
+	/* From now on the program may keep CPU 0 to itself. */
+	WRITE_ONCE(self->ready, true);
+	while (!READ_ONCE(self->skel->bss->at_end))
+		barrier();
+	n = n ?: read_maps();
+	if (n > 0) {
+		top = (char *)(uintptr_t)maps[n - 1].end;
+		self->above = mmap(top + PAGE_SIZE, PAGE_SIZE, PROT_READ, MAP_PRIVATE |
+				   MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	}
+	WRITE_ONCE(self->skel->bss->mapped, true);
+	return NULL;
+}
+
+/*
+ * Syscall entry, interrupts on. After a NULL comes NULL, whatever is mapped meanwhile: a
+ * program that the verifier lets pass would otherwise add a pointer to an address.
+ */
+TEST_F(end, stays)
+{
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	self->above = MAP_FAILED;
+	ASSERT_EQ(0, pthread_create(&self->writer, NULL, map_above, self));
+	while (!READ_ONCE(self->ready))
+		sched_yield();
+	syscall(SYS_getppid);
+	pthread_join(self->writer, NULL);
+	ASSERT_NE(MAP_FAILED, self->above);
+	ASSERT_TRUE(self->skel->bss->mapped_in_time);
+	EXPECT_EQ(0, self->skel->bss->seen.walk_err);
+	EXPECT_LT(10, self->skel->bss->seen.nr_vmas);
+	EXPECT_EQ(0, self->skel->bss->after_end)
+		TH_LOG("bpf_iter_task_vma_next() returned a VMA after it had returned NULL");
 }
 
 /* --- the writer -------------------------------------------------------------------- */

@@ -21,10 +21,12 @@
  * @BPF_TASK_VMA_BUILD_ID_VALID: it is in the record
  * @BPF_TASK_VMA_BUILD_ID_NONE: the file has none, or is no ELF file
  * @BPF_TASK_VMA_BUILD_ID_PENDING: not known now. It has been asked for, and may
- *	be known when the task has been in user mode
- * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not known, and not going to be: build IDs of
- *	this file are not kept, because nothing tells when it is written to, or
- *	it is open for write, or kernel.build_id_cache is 0
+ *	be known when the task has been in user mode, if it goes there again, and
+ *	if not too many others had asked on this CPU
+ * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not known, and asking again soon doesn't help:
+ *	build IDs of this file are not kept, because nothing tells when it is
+ *	written to, or it is open for write, or kernel.build_id_cache is 0, or the
+ *	kernel has no CONFIG_BUILD_ID_CACHE
  */
 enum bpf_task_vma_build_id {
 	BPF_TASK_VMA_BUILD_ID_NO_FILE,
@@ -44,7 +46,8 @@ enum bpf_task_vma_build_id {
  * @mm: a token that stands for the address space: equal for two records of one
  *	task only if it did not call exec() in between
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
- * @seq: number of changes to the address space, twice; it wraps around. Two
+ * @seq: another one whenever the address space may have changed in between. It
+ *	counts nothing, wraps around, and is only to be compared for equality: two
  *	records with equal @mm and @seq were true at the same time
  * @dev_major: major number of the file's device, 0 if no file is mapped
  * @dev_minor: its minor number
