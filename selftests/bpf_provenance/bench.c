@@ -571,6 +571,13 @@ static void new_udp(void *arg)
 		die("socket");
 }
 
+static void new_sctp(void *arg)
+{
+	sock = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	if (sock < 0)
+		die("socket");
+}
+
 static void do_bind(void *arg)
 {
 	if (bind(sock, (void *)&any_port, sizeof(any_port)))
@@ -628,11 +635,11 @@ static void accept_and_close(void *arg)
 	close(fd);
 }
 
-static void serve(int type)
+static void serve(int type, int protocol)
 {
 	socklen_t len = sizeof(peer);
 
-	server = socket(AF_INET, type, 0);
+	server = socket(AF_INET, type, protocol);
 	if (server < 0 || bind(server, (void *)&any_port, sizeof(any_port)) ||
 	    (type == SOCK_STREAM && listen(server, 8)) ||
 	    getsockname(server, (void *)&peer, &len))
@@ -643,6 +650,7 @@ static const struct sock_op {
 	const char *name;
 	int server;		/* its type, or 0 */
 	struct op op;
+	int protocol;		/* of the server */
 } sock_ops[] = {
 	{ "sock/tcp_bind", 0, { new_tcp, do_bind, close_sock, NULL, 100 } },
 	{ "sock/tcp_listen", 0, { new_bound_tcp, do_listen, close_sock, NULL, 100 } },
@@ -651,6 +659,10 @@ static const struct sock_op {
 	{ "sock/udp_bind", 0, { new_udp, do_bind, close_sock, NULL, 100 } },
 	{ "sock/udp_connect", SOCK_DGRAM, { new_udp, do_connect, close_sock, NULL, 100 } },
 	{ "sock/udp_sendto", SOCK_DGRAM, { new_udp, do_sendto, receive_and_close, NULL, 100 } },
+	{ "sock/sctp_bind", 0, { new_sctp, do_bind, close_sock, NULL, 100 } },
+	{ "sock/sctp_listen_unbound", 0, { new_sctp, do_listen, close_sock, NULL, 100 } },
+	{ "sock/sctp_connect", SOCK_STREAM, { new_sctp, do_connect, accept_and_close, NULL, 100 },
+	  IPPROTO_SCTP },
 };
 
 static void bench_sock_ops(const char *programs)
@@ -659,7 +671,7 @@ static void bench_sock_ops(const char *programs)
 
 	for (i = 0; i < (int)ARRAY_LEN(sock_ops); i++) {
 		if (sock_ops[i].server)
-			serve(sock_ops[i].server);
+			serve(sock_ops[i].server, sock_ops[i].protocol);
 		report(sock_ops[i].name, programs, &sock_ops[i].op, 0, 1);
 		if (sock_ops[i].server)
 			close(server);

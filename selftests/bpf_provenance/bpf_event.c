@@ -1583,7 +1583,7 @@ static void ask_after_each(struct perf_rings *rs, struct loader *l, int *asked, 
 }
 
 /* The consumer makes no bpf() call where the records say it all. */
-TEST_F_TIMEOUT(storm, attributed, 300)
+TEST_F(storm, attributed)
 {
 	struct perf_event_attr attr = perf_ring_bpf_attr();
 	int i, j, right = 0, asked = 0, answered = 0;
@@ -1694,7 +1694,7 @@ static pid_t load_elsewhere(int times)
  * Rings of one page, read now and then: to the record, what was received and
  * what the kernel counted as lost is what was emitted, which is the span of seq.
  */
-TEST_F_TIMEOUT(stream, loss, 120)
+TEST_F(stream, loss)
 {
 	struct loader loaders[2] = {};
 	uint64_t lost = 0, text = 0, plain = 0, emitted, first, last;
@@ -1951,7 +1951,7 @@ TEST_F(stream, sample_id)
  * CPU 1 goes and comes back while programs come and go on it. What it was not
  * there for is a gap; what was received is whole, and CPU 0 misses nothing.
  */
-TEST_F_TIMEOUT(stream, hotplug, 120)
+TEST_F(stream, hotplug)
 {
 	struct loader l = { .cpu = 0, .loads = 400, .functions = 7 };
 	const char *online = "/sys/devices/system/cpu/cpu1/online";
@@ -1996,7 +1996,7 @@ TEST_F_TIMEOUT(stream, hotplug, 120)
 }
 
 /* Four tasks on two CPUs; one program in four goes after a grace period. */
-TEST_F_TIMEOUT(stream, parallel, 300)
+TEST_F(stream, parallel)
 {
 	struct loader loaders[4] = {};
 	int i, loads = 0, unloads = 0, async = 0, want = 0;

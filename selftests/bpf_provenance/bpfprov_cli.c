@@ -319,7 +319,7 @@ PLAIN_FIXTURE(profile)
 
 /* --- usage ---------------------------------------------------------------------------- */
 
-TEST_F_TIMEOUT(usage, bad_arguments, 120)
+TEST_F(usage, bad_arguments)
 {
 	static char *cases[][8] = {
 		{ NULL },
@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(usage, bad_arguments, 120)
 	}
 }
 
-TEST_F_TIMEOUT(usage, help, 120)
+TEST_F(usage, help)
 {
 	static char * const commands[] = { "features", "maps", "events", "confine", "profile" };
 	struct tool t;
@@ -393,7 +393,7 @@ TEST_F_TIMEOUT(usage, help, 120)
 	}
 }
 
-TEST_F_TIMEOUT(usage, unprivileged, 120)
+TEST_F(usage, unprivileged)
 {
 	static char *cases[][8] = {
 		{ "maps", "1" },
@@ -422,7 +422,7 @@ TEST_F_TIMEOUT(usage, unprivileged, 120)
 }
 
 /* It reads BTF; has_autobind() asks the kernel in another way. */
-TEST_F_TIMEOUT(usage, features, 120)
+TEST_F(usage, features)
 {
 	char line[256];
 	struct tool t;
@@ -436,7 +436,7 @@ TEST_F_TIMEOUT(usage, features, 120)
 /* --- maps --------------------------------------------------------------------------------- */
 
 /* The same columns as /proc/PID/maps, one more, in both ways of reading them. */
-TEST_F_TIMEOUT(maps, as_in_proc, 60)
+TEST_F(maps, as_in_proc)
 {
 	char path[64], *line = NULL, perms[8], perms2[8];
 	unsigned long start, end, off, start2, end2, off2;
@@ -498,7 +498,7 @@ TEST_F_TIMEOUT(maps, as_in_proc, 60)
 	tool_free(&text);
 }
 
-TEST_F_TIMEOUT(maps, deleted_binary, 60)
+TEST_F(maps, deleted_binary)
 {
 	char dir[PATH_MAX - 16], exe[PATH_MAX], before[256], after[256];
 	struct tool t;
@@ -523,7 +523,7 @@ TEST_F_TIMEOUT(maps, deleted_binary, 60)
 	end_process(pid);
 }
 
-TEST_F_TIMEOUT(maps, vanished, 60)
+TEST_F(maps, vanished)
 {
 	struct tool t;
 	pid_t pid;
@@ -545,7 +545,7 @@ TEST_F_TIMEOUT(maps, vanished, 60)
 	tool_free(&t);
 }
 
-TEST_F_TIMEOUT(maps, addresses, 60)
+TEST_F(maps, addresses)
 {
 	struct tool t;
 	char addr[32];
@@ -561,7 +561,7 @@ TEST_F_TIMEOUT(maps, addresses, 60)
 	tool_free(&t);
 }
 
-TEST_F_TIMEOUT(maps, full_disk, 60)
+TEST_F(maps, full_disk)
 {
 	struct tool t;
 
@@ -593,7 +593,7 @@ static bool wait_for_line(struct tool *t, const char *a, const char *b)
 }
 
 /* One that stays: its ID, type, tag, and who loaded it. Reduced, the same. */
-TEST_F_TIMEOUT(events, resident, 240)
+TEST_F(events, resident)
 {
 	char id[32], line[1024];
 	struct tool t;
@@ -620,7 +620,7 @@ TEST_F_TIMEOUT(events, resident, 240)
 }
 
 /* Those that are gone at once have the range and name of each subprogram. */
-TEST_F_TIMEOUT(events, short_lived, 240)
+TEST_F(events, short_lived)
 {
 	int i, fd, ranges = 0, described = 0;
 	char id[32], line[1024];
@@ -666,7 +666,7 @@ TEST_F_TIMEOUT(events, short_lived, 240)
  * A ring of one page, and nobody who reads it: what was lost is located, and what
  * was printed and what was lost are all that there was.
  */
-TEST_F_TIMEOUT(events, one_page_ring, 240)
+TEST_F(events, one_page_ring)
 {
 	long long seq, first = -1, last = -1, printed = 0, lost = 0, gaps = 0;
 	char line[1024];
@@ -722,7 +722,7 @@ TEST_F_TIMEOUT(events, one_page_ring, 240)
 	tool_free(&t);
 }
 
-TEST_F_TIMEOUT(events, now, 240)
+TEST_F(events, now)
 {
 	char id[32], line[1024];
 	const char *p;
@@ -748,7 +748,7 @@ TEST_F_TIMEOUT(events, now, 240)
 
 #define MANY 10000
 
-TEST_F_TIMEOUT(events, now_10000, 400)
+TEST_F(events, now_10000)
 {
 	struct rlimit limit = { MANY + 100, MANY + 100 };
 	const char *p;
@@ -844,7 +844,7 @@ static const char *bound_to(const char *addr, int port, int *fd)
 	return text;
 }
 
-TEST_F_TIMEOUT(confine, addresses, 120)
+TEST_F(confine, addresses)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET }, from;
 	socklen_t len = sizeof(from);
@@ -887,7 +887,7 @@ TEST_F_TIMEOUT(confine, addresses, 120)
 }
 
 /* listen() without bind(), and the first datagram. */
-TEST_F_TIMEOUT(confine, autobind, 120)
+TEST_F(confine, autobind)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(9) };
 	socklen_t len = sizeof(sin);
@@ -916,7 +916,7 @@ TEST_F_TIMEOUT(confine, autobind, 120)
 }
 
 /* While a policy replaces another, no socket gets an address that is in neither. */
-TEST_F_TIMEOUT(confine, replace_without_gap, 120)
+TEST_F(confine, replace_without_gap)
 {
 	static char * const addrs[] = { ADDR1, ADDR2 };
 	unsigned long *seen, i;
@@ -955,7 +955,7 @@ TEST_F_TIMEOUT(confine, replace_without_gap, 120)
 	EXPECT_EQ(0, seen[2]);
 }
 
-TEST_F_TIMEOUT(confine, show_and_remove, 120)
+TEST_F(confine, show_and_remove)
 {
 	struct tool t;
 
@@ -985,7 +985,7 @@ TEST_F_TIMEOUT(confine, show_and_remove, 120)
 }
 
 /* A cgroup that was removed leaves its pins: they can be seen, and removed by ID. */
-TEST_F_TIMEOUT(confine, cgroup_is_gone, 120)
+TEST_F(confine, cgroup_is_gone)
 {
 	struct tool t;
 	struct stat st;
@@ -1035,7 +1035,7 @@ static long said_samples(const char *errors)
 }
 
 /* Processes of 30 ms: all have exited when they are given names. */
-TEST_F_TIMEOUT(profile, short_lived, 120)
+TEST_F(profile, short_lived)
 {
 	char dir[PATH_MAX - 16], exe[PATH_MAX];
 	struct tool t;
@@ -1067,7 +1067,7 @@ TEST_F_TIMEOUT(profile, short_lived, 120)
 }
 
 /* The file is deleted: found through the process while that runs, else by build ID. */
-TEST_F_TIMEOUT(profile, deleted_binary, 120)
+TEST_F(profile, deleted_binary)
 {
 	char dir[PATH_MAX - 16], exe[PATH_MAX];
 	struct tool t;
@@ -1108,7 +1108,7 @@ TEST_F_TIMEOUT(profile, deleted_binary, 120)
 	}
 }
 
-TEST_F_TIMEOUT(profile, cgroup, 120)
+TEST_F(profile, cgroup)
 {
 	char exe[PATH_MAX];
 	struct tool t;
@@ -1144,7 +1144,7 @@ TEST_F_TIMEOUT(profile, cgroup, 120)
 }
 
 /* A program that is loaded while it samples, and gone when names are looked up. */
-TEST_F_TIMEOUT(profile, bpf_program, 120)
+TEST_F(profile, bpf_program)
 {
 	struct bpf_test_run_opts opts = { .sz = sizeof(opts), .repeat = 1000 };
 	char data[64] = {}, want[64];
@@ -1175,7 +1175,7 @@ TEST_F_TIMEOUT(profile, bpf_program, 120)
 }
 
 /* A full disk: the file that was there before is still there, as it was. */
-TEST_F_TIMEOUT(profile, full_disk, 120)
+TEST_F(profile, full_disk)
 {
 	char dir[] = "/tmp/bpfprov_cli.XXXXXX", path[64], fill[64], buf[4096] = "old";
 	struct tool t;

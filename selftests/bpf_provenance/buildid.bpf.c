@@ -15,6 +15,7 @@ int sample_nr;		/* the system call at which stacks are taken */
 /* Stacks, in the order in which they were taken. */
 struct bpf_stack_build_id samples[MAX_SAMPLES][STACK_FRAMES];
 int nr_samples;
+bool changing[MAX_SAMPLES];	/* NMIs: mappings were changed meanwhile */
 
 int removed;
 struct cache_events events;
@@ -59,9 +60,20 @@ int on_sleepable(void *ctx)
 SEC("?tp_btf/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 {
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	__u32 seq;
+	int n;
+
 	/* An NMI is offered to each handler; the one that took it says so. */
-	if (handled && on_target() && bpf_in_nmi())
-		take_stack(ctx);
+	if (!handled || !on_target() || !bpf_in_nmi())
+		return 0;
+	n = nr_samples;
+	if (n < 0 || n >= MAX_SAMPLES)
+		return 0;
+	seq = *(volatile __u32 *)&mm->mm_lock_seq.sequence;
+	take_stack(ctx);
+	/* Odd while another thread holds mmap_lock for writing, as most of the time here. */
+	changing[n] = seq & 1 || seq != *(volatile __u32 *)&mm->mm_lock_seq.sequence;
 	return 0;
 }
 

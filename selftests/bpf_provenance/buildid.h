@@ -2,7 +2,7 @@
 #ifndef __BPF_PROVENANCE_BUILDID_H
 #define __BPF_PROVENANCE_BUILDID_H
 
-#define MAX_SAMPLES 64
+#define MAX_SAMPLES 400
 
 /* The top of a user stack: the instruction, and one return address. */
 #define STACK_FRAMES 2

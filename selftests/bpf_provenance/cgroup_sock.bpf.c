@@ -6,6 +6,9 @@
 
 #define AF_INET 2
 #define AF_INET6 10
+#define ETH_P_IP 0x0800
+#define IPPROTO_TEST 253
+#define IPPROTO_ICMPV6 58
 
 char _license[] SEC("license") = "GPL";
 
@@ -119,9 +122,10 @@ int one_ip_bind4(struct bpf_sock_addr *ctx)
 	seen[BIND4].ip[0] = ctx->user_ip4;
 	if (ctx->user_family != AF_INET)
 		return 1;
-	if (DENIED(BIND4))
+	if (DENIED(BIND4) || (policy.refuse4 && ctx->user_ip4 == policy.refuse4))
 		return 0;
-	ctx->user_ip4 = policy.pin4;
+	if (!policy.leave)
+		ctx->user_ip4 = policy.pin4;
 	return 1;
 }
 
@@ -179,10 +183,12 @@ int one_ip_connect4(struct bpf_sock_addr *ctx)
 	seen[CONNECT4].ip[0] = ctx->user_ip4;
 	if (ctx->user_family != AF_INET)
 		return 1;
-	if (DENIED(CONNECT4))
+	if (DENIED(CONNECT4) || (policy.refuse4 && ctx->user_ip4 == policy.refuse4))
 		return 0;
 	redirect4(ctx);
-	return !bpf_bind(ctx, (void *)&sin, sizeof(sin));
+	if (policy.leave)
+		return 1;
+	return !bpf_bind(ctx, (void *)&sin, sizeof(sin)) && !policy.late_deny;
 }
 
 SEC("cgroup/connect6")
@@ -205,7 +211,7 @@ int one_ip_connect6(struct bpf_sock_addr *ctx)
 		__builtin_memcpy(&sin6.sin6_addr, policy.pin6, sizeof(policy.pin6));
 	}
 	redirect6(ctx);
-	return !bpf_bind(ctx, (void *)&sin6, sizeof(sin6));
+	return !bpf_bind(ctx, (void *)&sin6, sizeof(sin6)) && !policy.late_deny;
 }
 
 SEC("cgroup/sendmsg4")
@@ -258,9 +264,101 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 	/* The verifier wants to see the range of an error. */
 	if (policy.retval < 0 && policy.retval >= -4095)
 		bpf_set_retval(policy.retval);
+	if (policy.leave)
+		return 1;
 	if (ctx->user_family == AF_INET)
 		ctx->user_ip4 = policy.pin4;
 	else
 		pin_ip6(ctx, is_mapped(ctx) || policy.mapped);
+	return 1;
+}
+
+/*
+ * What no other program sees: the source that is on the wire. Packets of the
+ * peer, whose sockets this process has too, are none of it.
+ */
+SEC("cgroup_skb/egress")
+int one_ip_egress(struct __sk_buff *skb)
+{
+	struct seen *s = &seen[EGRESS];
+	__u32 ip[4] = {};
+	__u8 next, type;
+	bool pinned;
+
+	if (!MINE(skb))
+		return 1;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_load_bytes_relative(skb, offsetof(struct iphdr, saddr), ip, 4,
+						BPF_HDR_START_NET))
+			return 0;
+		pinned = ip[0] == policy.pin4;
+	} else {
+		/*
+		 * Neighbour discovery is the kernel's, on a socket of this
+		 * cgroup, in which the network namespace was made.
+		 */
+		if (bpf_skb_load_bytes_relative(skb, offsetof(struct ipv6hdr, nexthdr), &next, 1,
+						BPF_HDR_START_NET) ||
+		    bpf_skb_load_bytes_relative(skb, sizeof(struct ipv6hdr), &type, 1,
+						BPF_HDR_START_NET))
+			return 0;
+		if (next != IPPROTO_TEST && (next != IPPROTO_ICMPV6 || type != 128))
+			return 1;
+		if (bpf_skb_load_bytes_relative(skb, offsetof(struct ipv6hdr, saddr), ip, 16,
+						BPF_HDR_START_NET))
+			return 0;
+		pinned = ip[0] == policy.pin6[0] && ip[1] == policy.pin6[1] &&
+			 ip[2] == policy.pin6[2] && ip[3] == policy.pin6[3];
+	}
+	if (pinned)
+		return 1;
+	__sync_fetch_and_add(&s->runs, 1);
+	s->ip[0] = ip[0];
+	s->ip[1] = ip[1];
+	s->ip[2] = ip[2];
+	s->ip[3] = ip[3];
+	return !DENIED(EGRESS);
+}
+
+/*
+ * What others do with the same hooks, after what their documentation says: deny
+ * bind() by family, transport and port, as systemd's SocketBindDeny=; translate
+ * the address of a service of TCP and UDP, as a load balancer of sockets.
+ */
+struct bind_rule bind_rule;
+
+static int bind_rules(struct bpf_sock_addr *ctx)
+{
+	__u32 port = bpf_ntohs(ctx->user_port);
+
+	if (!MINE(ctx) || !bind_rule.active)
+		return 1;
+	if (bind_rule.family && bind_rule.family != ctx->user_family)
+		return 1;
+	if (bind_rule.protocol && bind_rule.protocol != ctx->protocol)
+		return 1;
+	return bind_rule.last && (port < bind_rule.first || port > bind_rule.last);
+}
+
+SEC("cgroup/bind4")
+int bind_rules4(struct bpf_sock_addr *ctx)
+{
+	return bind_rules(ctx);
+}
+
+SEC("cgroup/bind6")
+int bind_rules6(struct bpf_sock_addr *ctx)
+{
+	return bind_rules(ctx);
+}
+
+SEC("cgroup/connect4")
+int balance4(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, CONNECT4);
+	if (ctx->protocol == IPPROTO_TCP || ctx->protocol == IPPROTO_UDP)
+		redirect4(ctx);
 	return 1;
 }

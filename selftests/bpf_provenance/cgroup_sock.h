@@ -19,6 +19,7 @@ enum hook {
 	SENDMSG4,
 	SENDMSG6,
 	AUTOBIND,
+	EGRESS,
 	HOOKS
 };
 
@@ -33,6 +34,14 @@ struct seen {
 	__u32 protocol;
 };
 
+/* As SocketBindDeny= of systemd: 0 is any. */
+struct bind_rule {
+	__u32 active;
+	__u32 family;
+	__u32 protocol;
+	__u32 first, last;	/* ports, in host byte order; last 0: any */
+};
+
 /*
  * "One IP": what the policy programs do with the sockets of one network
  * namespace. All addresses in network byte order.
@@ -42,6 +51,9 @@ struct policy {
 	__u32 deny;		/* bit mask of hooks */
 	__u32 mapped;		/* AUTOBIND: AF_INET6 sockets are for IPv4 */
 	__s32 retval;		/* AUTOBIND: for bpf_set_retval(), if negative */
+	__u32 leave;		/* rewrite nothing and name no source */
+	__u32 late_deny;	/* connect: refuse after bpf_bind() */
+	__u32 refuse4;		/* bind4 and connect4: refuse this address */
 	__u32 pin4, pin6[4];	/* the one IP */
 	__u32 from4, from6[4];	/* who connects or sends to this ... */
 	__u32 to4, to6[4];	/* ... is sent there */

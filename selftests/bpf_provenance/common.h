@@ -11,6 +11,13 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+/*
+ * In seconds, for every test: a kernel with KASAN and lockdep in an emulator takes
+ * some twenty times as long as one without.
+ */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT 900
+
 struct bpf_insn;
 
 /* All of these return 0 or a file descriptor, or a negative errno. */

@@ -197,6 +197,24 @@ int port_of(int fd)
 	return ntohs(a.in.sin_port);	/* where that of IPv6 is */
 }
 
+/* Is a packet one that tests count? @type: what follows the IP header. */
+static bool is_counted(unsigned char proto, unsigned char type)
+{
+	switch (proto) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_SCTP:
+	case IPPROTO_TEST:
+		return true;
+	case IPPROTO_ICMP:
+		return type == 8;	/* echo request */
+	case IPPROTO_ICMPV6:
+		return type == 128;	/* the same; not neighbour discovery */
+	default:
+		return false;
+	}
+}
+
 int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src,
 	       int *others)
 {
@@ -215,12 +233,11 @@ int wire_count(const struct net *net, const char *src4, const char *src6, int *f
 			return errno == EAGAIN ? 0 : -errno;
 		if (ll.sll_pkttype == PACKET_OUTGOING)
 			continue;
-		if (n >= 20 && ll.sll_protocol == htons(ETH_P_IP) &&
-		    (p[9] == IPPROTO_TCP || p[9] == IPPROTO_UDP)) {
+		if (n > 20 && ll.sll_protocol == htons(ETH_P_IP) && is_counted(p[9], p[20])) {
 			inet_pton(AF_INET, src4, want);
 			same = !memcmp(p + 12, want, 4);
-		} else if (n >= 40 && ll.sll_protocol == htons(ETH_P_IPV6) &&
-			   (p[6] == IPPROTO_TCP || p[6] == IPPROTO_UDP)) {
+		} else if (n > 40 && ll.sll_protocol == htons(ETH_P_IPV6) &&
+			   is_counted(p[6], p[40])) {
 			inet_pton(AF_INET6, src6, want);
 			same = !memcmp(p + 8, want, 16);
 		} else {
@@ -301,8 +318,72 @@ int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere)
 	return err;
 }
 
+/* Lines of @path below the heading, each given to @line, if not NULL. */
+static int proc_lines(const char *path, void (*line)(char *text, void *arg), void *arg)
+{
+	char text[1024];
+	FILE *f = fopen(path, "r");
+	int n = -1;
+
+	if (!f)
+		return -errno;
+	while (fgets(text, sizeof(text), f)) {
+		if (n >= 0 && line)
+			line(text, arg);
+		n++;
+	}
+	fclose(f);
+	return n < 0 ? -EIO : n;
+}
+
+struct sctp_counts {
+	struct in6_addr want[2];	/* v4-mapped, IPv6 */
+	int at, elsewhere;
+};
+
+/* Eight columns, and the local addresses. */
+static void sctp_endpoint(char *text, void *arg)
+{
+	struct sctp_counts *c = arg;
+	char *save, *word = strtok_r(text, "\n ", &save);
+	struct in6_addr a = { .s6_addr = { [10] = 0xff, [11] = 0xff } };
+	int i;
+
+	for (i = 0; word && i < 8; i++)
+		word = strtok_r(NULL, "\n ", &save);
+	for (; word; word = strtok_r(NULL, "\n ", &save)) {
+		if (inet_pton(AF_INET, word, &a.s6_addr[12]) != 1)
+			inet_pton(AF_INET6, word, &a);
+		if (!memcmp(&a, &c->want[0], sizeof(a)) || !memcmp(&a, &c->want[1], sizeof(a)))
+			c->at++;
+		else
+			c->elsewhere++;
+	}
+}
+
+int sctp_count(const char *ip4, const char *ip6, int *at, int *elsewhere)
+{
+	struct sctp_counts c = { .want[0].s6_addr = { [10] = 0xff, [11] = 0xff } };
+	int n;
+
+	inet_pton(AF_INET, ip4, &c.want[0].s6_addr[12]);
+	inet_pton(AF_INET6, ip6, &c.want[1]);
+	n = proc_lines("/proc/thread-self/net/sctp/eps", sctp_endpoint, &c);
+	*at = c.at;
+	*elsewhere = c.elsewhere;
+	return n < 0 ? n : 0;
+}
+
+int sctp_assocs(void)
+{
+	return proc_lines("/proc/thread-self/net/sctp/assocs", NULL, NULL);
+}
+
 int uring_do(const struct io_uring_sqe *sqe)
 {
+	/* connect() in a worker of the ring knows no SO_SNDTIMEO. */
+	const struct __kernel_timespec timeout = { .tv_sec = 3 };
+	const struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&timeout };
 	struct io_uring_params p = {};
 	struct io_uring_sqe *sqes;
 	struct io_uring_cqe *cqe;
@@ -327,11 +408,15 @@ int uring_do(const struct io_uring_sqe *sqe)
 	*(__u32 *)(sq + p.sq_off.array) = 0;
 	tail = *(__u32 *)(sq + p.sq_off.tail);
 	__atomic_store_n((__u32 *)(sq + p.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
-	ret = syscall(__NR_io_uring_enter, fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+	ret = syscall(__NR_io_uring_enter, fd, 1, 1,
+		      IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg, sizeof(arg));
 	if (ret != 1) {
 		ret = ret < 0 ? -errno : -EIO;
 		goto out;
 	}
+	ret = -ETIMEDOUT;
+	if (!__atomic_load_n((__u32 *)(cq + p.cq_off.tail), __ATOMIC_ACQUIRE))
+		goto out;
 	cqe = (void *)(cq + p.cq_off.cqes);
 	ret = cqe->res;
 out:

@@ -49,9 +49,13 @@ socklen_t make_addr(union addr *a, const char *text, int port);
 bool same_ip(const union addr *a, const char *text);
 int port_of(int fd);
 
+/* What RAW sockets of tests talk: a protocol number for experiments. */
+#define IPPROTO_TEST 253
+
 /*
- * Takes what TCP and UDP packets of the host have reached the peer since last
- * time, and counts those whose source is @src, of either family, and the rest.
+ * Takes what packets of the host have reached the peer since last time, of TCP,
+ * UDP, SCTP, IPPROTO_TEST and requests for echo, and counts those whose source
+ * is @src, of either family, and the rest.
  */
 int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src,
 	       int *others);
@@ -62,6 +66,13 @@ int wire_count(const struct net *net, const char *src4, const char *src6, int *f
  * of the two, and the rest.
  */
 int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
+
+/*
+ * The same for SCTP endpoints that listen, by /proc/net/sctp, which is what there
+ * is without a further option of the kernel. And how many associations are there?
+ */
+int sctp_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
+int sctp_assocs(void);
 
 /* One request, submitted and waited for: its result is what the call returns. */
 struct io_uring_sqe;

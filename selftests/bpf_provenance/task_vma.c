@@ -569,7 +569,7 @@ TEST_F(query, bounded)
 }
 
 /* Syscall entry: 100,000 mappings, in chunks of 1,000. */
-TEST_F_TIMEOUT(query, resume, 120)
+TEST_F(query, resume)
 {
 	int i, chunks = 0, n = 100000;
 	char *p, old[32] = "65530";
@@ -808,7 +808,7 @@ static void end_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *se
 }
 
 /* Syscall entry, on top of nothing; the writer runs on another CPU. */
-TEST_F_TIMEOUT(storm, queries, 120)
+TEST_F(storm, queries)
 {
 	struct storm *s = &self->skel->bss->storm;
 	double end;
@@ -830,7 +830,7 @@ TEST_F_TIMEOUT(storm, queries, 120)
 }
 
 /* Syscall entry, interrupts off; the writer runs on another CPU. */
-TEST_F_TIMEOUT(storm, walks, 120)
+TEST_F(storm, walks)
 {
 	struct storm *s = &self->skel->bss->storm;
 	double end;
@@ -908,7 +908,7 @@ static void *split_writer(void *arg)
  * Syscall entry, interrupts on; the writer runs on another CPU. Where the
  * iterator says that it could not go on, the walk is taken up from there.
  */
-TEST_F_TIMEOUT(split, iterator, 120)
+TEST_F(split, iterator)
 {
 	struct split_storm *s = &self->skel->bss->splits;
 	double end;
@@ -1048,7 +1048,7 @@ static unsigned long map_and_unmap(struct task_vma *skel, bool with_find_vma)
 }
 
 /* Hard interrupt, 4 kHz, on top of the only thread there is, which maps. */
-TEST_F_TIMEOUT(writer, contention, 60)
+TEST_F(writer, contention)
 {
 	unsigned long find_vma, query, samples;
 	int event;
@@ -1176,7 +1176,7 @@ static void sample_children(struct __test_metadata *_metadata, FIXTURE_DATA(exit
 }
 
 /* Syscall entry, task_work and sched_process_exit of processes that do not live long. */
-TEST_F_TIMEOUT(exit, race, 60)
+TEST_F(exit, race)
 {
 	sample_children(_metadata, self, "exit_group", SYS_exit_group);
 	sample_children(_metadata, self, "munmap", SYS_munmap);

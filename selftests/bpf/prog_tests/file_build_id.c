@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the verifier makes of programs that call bpf_file_build_id(). What it
+ * returns is tested by tools/testing/selftests/bpf_provenance/buildid.c.
+ */
+#include <test_progs.h>
+
+#include "file_build_id_failure.skel.h"
+#include "file_build_id_success.skel.h"
+
+void test_file_build_id(void)
+{
+	RUN_TESTS(file_build_id_success);
+	RUN_TESTS(file_build_id_failure);
+}
