@@ -141,6 +141,18 @@ void spinner_wait(const struct spinner *s)
 		sched_yield();
 }
 
+int nmi_until(const struct spinner *s, const unsigned long long *runs, unsigned int n)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < 10 * n && READ_ONCE(*runs) < n && !err; i++) {
+		spinner_wait(s);
+		err = nmi_to_other_cpus();
+	}
+	return err;
+}
+
 void spinner_stop(struct spinner *s)
 {
 	WRITE_ONCE(s->stop, true);

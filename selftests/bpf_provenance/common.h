@@ -69,6 +69,12 @@ void spinner_stop(struct spinner *s);
 void spinner_wait(const struct spinner *s);
 
 /*
+ * Send NMIs while the spinner runs, until @runs, which a program counts, is @n: ten
+ * times as many at most. The caller looks at @runs.
+ */
+int nmi_until(const struct spinner *s, const unsigned long long *runs, unsigned int n);
+
+/*
  * Create a cgroup with this name below the root of the cgroup2 hierarchy, and
  * move the caller into it. Returns a descriptor of it, for attaching programs;
  * -EOPNOTSUPP where that hierarchy is not mounted at /sys/fs/cgroup.

@@ -27,7 +27,6 @@
 
 /* More than one, so that a single lucky interrupt does not pass for a context. */
 #define SAMPLES 20
-#define ATTEMPTS (10 * SAMPLES)
 
 FIXTURE(contexts)
 {
@@ -58,7 +57,6 @@ FIXTURE_TEARDOWN(contexts)
 TEST_F(contexts, nmi_on_user_task)
 {
 	struct context *nmi = &self->skel->bss->nmi;
-	int i;
 
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
@@ -70,10 +68,7 @@ TEST_F(contexts, nmi_on_user_task)
 	self->link = bpf_program__attach(self->skel->progs.on_nmi);
 	ASSERT_NE(NULL, self->link);
 
-	for (i = 0; i < ATTEMPTS && READ_ONCE(nmi->runs) < SAMPLES; i++) {
-		spinner_wait(&self->spinner);
-		ASSERT_EQ(0, nmi_to_other_cpus());
-	}
+	ASSERT_EQ(0, nmi_until(&self->spinner, &nmi->runs, SAMPLES));
 
 	bpf_link__destroy(self->link);
 	self->link = NULL;

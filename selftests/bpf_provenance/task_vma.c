@@ -40,7 +40,6 @@
 
 /* More than one, so that a single lucky interrupt does not pass for a context. */
 #define SAMPLES 20
-#define ATTEMPTS (10 * SAMPLES)
 
 /* include/linux/mm.h */
 #define VM_MAYSHARE 0x80
@@ -237,10 +236,7 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 
 	switch (variant->trigger) {
 	case NMI:
-		for (i = 0; i < ATTEMPTS && READ_ONCE(seen->runs) < SAMPLES; i++) {
-			spinner_wait(&self->spinner);
-			ASSERT_EQ(0, nmi_to_other_cpus());
-		}
+		ASSERT_EQ(0, nmi_until(&self->spinner, &seen->runs, SAMPLES));
 		break;
 	case CPU_CLOCK:
 		/* The harness ends a test that never gets its interrupts. */
@@ -382,7 +378,6 @@ FIXTURE_TEARDOWN(nmi)
 TEST_F(nmi, lookups)
 {
 	struct seen *seen = &self->skel->bss->seen;
-	int i;
 
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
@@ -391,10 +386,7 @@ TEST_F(nmi, lookups)
 		SKIP(return, "needs CPUs 0 and 1");
 	self->skel->bss->target = self->spinner.tid;
 	ASSERT_EQ(0, task_vma__attach(self->skel));
-	for (i = 0; i < ATTEMPTS && READ_ONCE(seen->runs) < SAMPLES; i++) {
-		spinner_wait(&self->spinner);
-		ASSERT_EQ(0, nmi_to_other_cpus());
-	}
+	ASSERT_EQ(0, nmi_until(&self->spinner, &seen->runs, SAMPLES));
 	task_vma__detach(self->skel);
 
 	ASSERT_LE(SAMPLES, seen->runs);
