@@ -8,7 +8,9 @@ help:
 	@echo '                       with KCSAN; odd configurations (FLAVOURS="debug rt" chooses)'
 	@echo 'make controls          that tests fail where the series lacks what they test'
 	@echo 'make seeds             write the first table of README.md from base and prod'
+	@echo 'make perf              what perf makes of BPF programs that are gone, with and without the series'
 	@echo 'make bench             instructions per operation, base against series'
+	@echo 'make fuzz              ELF files made up for 10 minutes, against libelf'
 	@echo 'make shell             a shell in a VM with the patched kernel'
 	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
 	@echo 'make edit              the series as commits in build/linux, and how to change them'
@@ -19,7 +21,7 @@ help:
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
 	@echo 'DEPS=no                install no packages'
 
-run check seeds:
+run check seeds perf:
 	@scripts/ci $@
 
 check-debug:
@@ -28,8 +30,8 @@ check-debug:
 controls:
 	@scripts/ci $@ $(CONTROLS)
 
-bench:
-	@scripts/bench
+bench fuzz:
+	@scripts/$@
 
 shell:
 	@scripts/series tree
@@ -45,4 +47,4 @@ edit export:
 clean:
 	@scripts/series clean
 
-.PHONY: help run check check-debug controls seeds bench shell apply edit export clean
+.PHONY: help run check perf check-debug controls seeds bench fuzz shell apply edit export clean

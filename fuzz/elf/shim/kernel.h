@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What lib/buildid.c needs of the kernel, for a file that is a buffer. Its page
+ * cache has folios of different sizes, some of which may be missing.
+ */
+#ifndef FUZZ_ELF_SHIM_KERNEL_H
+#define FUZZ_ELF_SHIM_KERNEL_H
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/types.h>
+#include <sys/types.h>
+#include <sys/stat.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef unsigned long pgoff_t;
+
+#ifndef __aligned
+#define __aligned(x)		__attribute__((aligned(x)))
+#endif
+#define likely(x)		(x)
+#define unlikely(x)		(x)
+#define IS_ENABLED(x)		SHIM_##x
+#define SHIM_CONFIG_64BIT	1
+#define READ_ONCE(x)		(*(const volatile __typeof__(x) *)&(x))
+#define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
+#define ALIGN(x, a)		(((x) + ((__typeof__(x))(a) - 1)) & ~((__typeof__(x))(a) - 1))
+#define offsetofend(t, m)	(offsetof(t, m) + sizeof(((t *)0)->m))
+#define check_add_overflow(a, b, d) __builtin_add_overflow(a, b, d)
+#define EXPORT_SYMBOL(x)
+#define EXPORT_SYMBOL_GPL(x)
+/* It says that a caller is wrong, which no file can make it be. */
+#define WARN_ON(x)		({ if (x) abort(); 0; })
+#define guard(x)		shim_guard
+
+#define PAGE_SHIFT		12
+#define PAGE_SIZE		(1UL << PAGE_SHIFT)
+#define MAX_LFS_FILESIZE	INT64_MAX
+
+struct folio {
+	loff_t pos;
+	size_t size;
+	u8 *data;		/* of its own, so that reading beyond it is noticed */
+	bool uptodate, pinned;
+	int refs;
+};
+
+struct xarray {
+	struct folio *folios;
+	size_t nr;
+};
+
+struct inode {
+	mode_t i_mode;
+	loff_t i_size;
+};
+
+struct address_space {
+	struct inode *host;
+	struct xarray i_pages;
+};
+
+struct file {
+	struct inode *inode;
+	struct address_space *f_mapping;
+	const u8 *data;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+static inline void shim_guard(void) { }
+static inline struct inode *file_inode(struct file *f) { return f->inode; }
+static inline loff_t i_size_read(const struct inode *i) { return i->i_size; }
+static inline bool secretmem_mapping(struct address_space *m) { (void)m; return false; }
+static inline bool xa_is_value(const void *e) { (void)e; return false; }
+
+struct folio *xa_load(struct xarray *pages, pgoff_t index);
+ssize_t __kernel_read(struct file *file, void *buf, size_t count, loff_t *pos);
+
+static inline bool folio_try_get(struct folio *f) { f->refs++; return true; }
+static inline void folio_put(struct folio *f) { f->refs--; }
+static inline size_t folio_size(const struct folio *f) { return f->size; }
+static inline loff_t folio_pos(const struct folio *f) { return f->pos; }
+static inline bool folio_test_uptodate(const struct folio *f) { return f->uptodate; }
+static inline bool folio_maybe_dma_pinned(const struct folio *f) { return f->pinned; }
+static inline void *kmap_local_folio(struct folio *f, size_t off) { return f->data + off; }
+static inline void kunmap_local(const void *addr) { (void)addr; }
+
+#endif

@@ -1,0 +1,26 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# That the fuzzer finds faults of a parser: what it says of the series' means
+# something only then.
+
+setup() { TOP=$BATS_TEST_DIRNAME/../..; }
+
+planted() # WHAT: the parser of the series without it
+{
+	cp "$TOP/build/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
+	sed -i "s/$1//" "$BATS_TEST_TMPDIR/buildid.c"
+	! cmp -s "$TOP/build/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
+	run "$TOP/scripts/fuzz" --seconds 120 --seed 3 --source "$BATS_TEST_TMPDIR/buildid.c"
+	rm -rf "$TOP/build/out/prod/fuzz-source"
+	echo "$output"
+	[ "$status" = 1 ]
+	[[ $output == *"0 passed, 1 failed"* ]]
+}
+
+@test "fuzz: a build ID that is too long is found" {
+	planted ' && nhdr.n_descsz <= BUILD_ID_SIZE_MAX'
+}
+
+@test "fuzz: a note that is not a build ID is found" {
+	planted 'nhdr.n_type == BUILD_ID &&'
+}
