@@ -61,8 +61,8 @@ while read -r id; do
 
 	# Its load and its unload have a record for each of the two subprograms.
 	for type in 3 4; do
-		n=$(grep -c "PERF_RECORD_BPF_EVENT type ${type}, .* id ${id} addr .* subprog [01]/2 .* name bpf_prog_" \
-			<<< "${records}" || true)
+		n=$(grep "PERF_RECORD_BPF_EVENT type ${type}, .* id ${id} addr " <<< "${records}" |
+			grep -c " subprog [01]/2 .* name bpf_prog_" || true)
 		[ "${n}" = 2 ] || fail "${n} records of type ${type} for program ${id}, not 2"
 	done
 done < <(grep '^[0-9]*$' "${ids}")

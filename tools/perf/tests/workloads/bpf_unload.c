@@ -71,15 +71,15 @@ static int load_runner(int progs)
 
 static void *run(void *arg)
 {
-	char packet[64] = {};
 	LIBBPF_OPTS(bpf_test_run_opts, opts);
+	char packet[64] = {};
 
 	opts.data_in = packet;
 	opts.data_size_in = sizeof(packet);
 	return (void *)(long)bpf_prog_test_run_opts(*(int *)arg, &opts);
 }
 
-static int unload_one(int runner, int progs, int running_fd, volatile __u32 *running)
+static int unload_one(int runner, int progs, int running_fd, __u32 *running)
 {
 	struct bpf_prog_info info = {};
 	__u32 len = sizeof(info), slot = 0;
@@ -97,11 +97,11 @@ static int unload_one(int runner, int progs, int running_fd, volatile __u32 *run
 	if (err)
 		return err;
 
-	*running = 0;
+	WRITE_ONCE(*running, 0);
 	if (pthread_create(&thread, NULL, run, &runner))
 		return -EAGAIN;
 	/* It runs at once, or test_run failed. */
-	while (!*running && !joined) {
+	while (!READ_ONCE(*running) && !joined) {
 		joined = !pthread_tryjoin_np(thread, &ret);
 		sched_yield();
 	}
