@@ -281,20 +281,17 @@ size_t LLVMFuzzerCustomMutator(u8 *data, size_t size, size_t max_size, unsigned 
 	if (at > size - 8)
 		return LLVMFuzzerMutate(data, size, max_size);
 	memcpy(&value, data + at, 8);
-	switch (next_random(&random) % 3) {
-	case 0:
-		value += (int)(next_random(&random) % 9) - 4;
-		break;
-	default:
+	if (next_random(&random) % 3)
 		value = hurts[next_random(&random) % (sizeof(hurts) / sizeof(hurts[0]))];
-	}
+	else
+		value += (int)(next_random(&random) % 9) - 4;
 	memcpy(data + at, &value, width);
 	return size;
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
-	struct result read, cached, lacking, ref = { .err = -ENOENT };
+	struct result read, cached, lacking, ref = {};
 	u32 random = size;
 	int class;
 	char *copy;
@@ -323,16 +320,16 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	copy = malloc(size);
 	memcpy(copy, data, size);
 	elf = elf_memory(copy, size);
-	if (elf && elf_kind(elf) == ELF_K_ELF && build_id_of(elf, &ref))
-		ref.err = 0;
+	/* Why there is none, libelf does not say. */
+	if (!elf || elf_kind(elf) != ELF_K_ELF || !build_id_of(elf, &ref))
+		ref.err = read.err ?: -ENOENT;
 	class = !elf || elf_kind(elf) != ELF_K_ELF ? NOT_FOR_LIBELF :
 		size > EI_CLASS && data[EI_CLASS] == ELFCLASS32 ? class_of_32(data, size) :
 								  class_of_64(data, size);
 	elf_end(elf);
 	free(copy);
 
-	if (!read.err == !ref.err && (read.err || (read.size == ref.size &&
-						    !memcmp(read.id, ref.id, read.size)))) {
+	if (same(&read, &ref)) {
 		agree++;
 		return 0;
 	}
