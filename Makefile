@@ -10,7 +10,7 @@ help:
 	@echo 'make seeds             write the first table of README.md from base and prod'
 	@echo 'make perf              what perf makes of BPF programs that are gone, with and without the series'
 	@echo 'make bench             instructions per operation, base against series'
-	@echo 'make fuzz              ELF files made up for 10 minutes, against libelf'
+	@echo 'make fuzz              for 10 minutes: ELF files against libelf; system calls and programs in a VM'
 	@echo 'make shell             a shell in a VM with the patched kernel'
 	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
 	@echo 'make edit              the series as commits in build/linux, and how to change them'
@@ -30,8 +30,12 @@ check-debug:
 controls:
 	@scripts/ci $@ $(CONTROLS)
 
-bench fuzz:
+bench:
 	@scripts/$@
+
+fuzz:
+	@scripts/fuzz parser
+	@scripts/fuzz calls
 
 shell:
 	@scripts/series tree

@@ -44,7 +44,8 @@
 #
 # QEMU and KVM name the emulator and the device node to take instead of vmtest/qemu
 # and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has to come up with KVM;
-# SELFTESTS an installed kselftest directory.
+# SELFTESTS an installed kselftest directory. FUZZ_SEED, FUZZ_SECONDS and STORM_SECONDS
+# are handed to the tests.
 
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -138,6 +139,10 @@ token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 	printf 'token=%q\n' "$token"
 	printf 'shell=%q\n' "$shell"
 	printf 'tests=%q\nexclude=%q\n' "$tests" "$exclude"
+	# What tests take from the environment.
+	for n in FUZZ_SEED FUZZ_SECONDS STORM_SECONDS; do
+		[ -z "${!n:-}" ] || printf 'export %s=%q\n' "$n" "${!n}"
+	done
 	if [ ${#command[@]} = 0 ]; then
 		printf 'command=(/mnt/guest-tests)\n'
 	else

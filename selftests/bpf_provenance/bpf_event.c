@@ -11,10 +11,13 @@
  *  subprog.*	each kind of program and image against bpf_prog_info, kallsyms and
  *		the other records
  *  functions.*	programs of 1, 7 and 256 functions
+ *  fail_nth.*	a fault at each place at which memory is allocated, or copied from
+ *		user space
  *  unload.*	the ways in which a program goes, and who does it
  *  storm.*	10,000 programs with one tag and name on two CPUs: who had an address?
  *  stream.*	what is lost, what a listener is not meant to see, and the forms of
  *		a record and of a ring
+ *  fuzz.*	programs, trampolines and listeners come and go at random
  *  listeners.*	1, 8 and 64 of them
  *
  * Those of ksymbol look at what every kernel since 5.1 emits; the others fail
@@ -44,6 +47,8 @@
 #include "../kselftest_harness.h"
 #include "bpf_event.skel.h"
 #include "common.h"
+#include "fail_nth.h"
+#include "fuzz.h"
 #include "perf_ring.h"
 
 #define RING_PAGES 64
@@ -255,6 +260,70 @@ static int count_overlaps(struct events *ev, bool (*which)(const struct event *)
 	return overlaps;
 }
 
+/*
+ * Does each range that came go again, once, and with the same words? Returns how many
+ * did not. Sorts the events.
+ */
+static int count_unpaired(struct events *ev)
+{
+	const struct event *live[MAX_LIVE], *e;
+	int i, nr = 0, unpaired = 0;
+	size_t j;
+
+	qsort(ev->e, ev->nr, sizeof(*ev->e), by_seq);
+	for (j = 0; j < ev->nr; j++) {
+		e = &ev->e[j];
+		if (!is_text(e))
+			continue;
+		if (!ends(e)) {
+			if (nr == MAX_LIVE)
+				abort();
+			live[nr++] = e;
+			continue;
+		}
+		for (i = 0; i < nr; i++)
+			if (live[i]->r.addr == e->r.addr && live[i]->r.len == e->r.len &&
+			    live[i]->r.kind == e->r.kind && live[i]->r.bpf.id == e->r.bpf.id &&
+			    live[i]->r.sub_id == e->r.sub_id && !strcmp(live[i]->name, e->name))
+				break;
+		if (i < nr)
+			live[i] = live[--nr];
+		else
+			unpaired++;
+	}
+	return unpaired + nr;
+}
+
+/* How many numbers from the first to the last have no record, or more than one? */
+static uint64_t count_gaps(const struct events *ev)
+{
+	uint64_t first = ~0ULL, last = 0, text = 0;
+	size_t i;
+
+	for (i = 0; i < ev->nr; i++) {
+		if (!is_text(&ev->e[i]))
+			continue;
+		text++;
+		if (ev->e[i].r.seq < first)
+			first = ev->e[i].r.seq;
+		if (ev->e[i].r.seq > last)
+			last = ev->e[i].r.seq;
+	}
+	return text ? last - first + 1 - text : 0;
+}
+
+/* How many ranges are there now? */
+static int count_live(const struct events *ev)
+{
+	int live = 0;
+	size_t i;
+
+	for (i = 0; i < ev->nr; i++)
+		if (is_text(&ev->e[i]))
+			live += ends(&ev->e[i]) ? -1 : 1;
+	return live;
+}
+
 /* --- what the kernel says elsewhere ------------------------------------------ */
 
 struct symbol {
@@ -352,30 +421,54 @@ static __attribute__((constructor)) void probe_features(void)
 		close(fd);
 }
 
-/* Attaches fentry programs to @n system calls; each gets a trampoline. */
+/* A program for fentry of the function that the kernel's BTF has at @id. */
+static int load_fentry(int id)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = id);
+	struct bpf_insn insns[FUNCTIONS_INSNS(1)];
+
+	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "zero", "GPL", insns,
+			     make_functions(insns, 1), &opts);
+}
+
+/* The next function of a system call behind type @id, 0 behind the last. */
+static int next_syscall(const struct btf *btf, int id)
+{
+	while (++id < (int)btf__type_cnt(btf)) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		if (btf_is_func(t) &&
+		    !strncmp(btf__name_by_offset(btf, t->name_off), "__x64_sys_", 10))
+			return id;
+	}
+	return 0;
+}
+
+/* Attaches a program to the system call at @id, which gets a trampoline. */
+static int make_trampoline(int id)
+{
+	int prog = load_fentry(id), link;
+
+	if (prog < 0)
+		return prog;
+	link = bpf_link_create(prog, 0, BPF_TRACE_FENTRY, NULL);
+	close(prog);
+	return link;
+}
+
+/* The same for @n system calls. */
 static int make_trampolines(int *links, int n)
 {
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY);
-	struct bpf_insn insns[FUNCTIONS_INSNS(1)];
-	int i, fd, made = 0, cnt = make_functions(insns, 1);
 	struct btf *btf = btf__load_vmlinux_btf();
-	const struct btf_type *t;
+	int id, made = 0;
 
 	if (!btf)
 		return -errno;
-	for (i = 1; i < (int)btf__type_cnt(btf) && made < n; i++) {
-		t = btf__type_by_id(btf, i);
-		if (!btf_is_func(t) ||
-		    strncmp(btf__name_by_offset(btf, t->name_off), "__x64_sys_", 10))
-			continue;
-		opts.attach_btf_id = i;
-		fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "zero", "GPL", insns, cnt, &opts);
-		if (fd < 0)
-			continue;
-		links[made] = bpf_link_create(fd, 0, BPF_TRACE_FENTRY, NULL);
+	for (id = next_syscall(btf, 0); id && made < n; id = next_syscall(btf, id)) {
+		links[made] = make_trampoline(id);
 		if (links[made] >= 0)
 			made++;
-		close(fd);
 	}
 	btf__free(btf);
 	return made;
@@ -413,18 +506,6 @@ static struct bpf_event *load_struct_ops(void)
 	return NULL;
 }
 
-static int write_file(const char *path, const char *value)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), err = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, value, strlen(value)) != (ssize_t)strlen(value))
-		err = -errno;
-	close(fd);
-	return err;
-}
-
 /* --- PERF_RECORD_KSYMBOL ------------------------------------------------------ */
 
 #define TRAMPOLINES 64
@@ -456,7 +537,7 @@ FIXTURE_TEARDOWN(ksymbol)
 	bpf_link__destroy(self->link);
 	bpf_event__destroy(self->skel);
 	if (self->jit_off)
-		write_file(JIT_ENABLE, "1");
+		write_value(JIT_ENABLE, "1");
 	perf_rings_close(&self->rings);
 	forget(&self->ev);
 }
@@ -576,7 +657,7 @@ TEST_F(ksymbol, no_jit)
 {
 	int fd, i, err, symbols = 0, loads = 0;
 
-	err = write_file(JIT_ENABLE, "0");
+	err = write_value(JIT_ENABLE, "0");
 	if (err == -EINVAL)
 		SKIP(return, "CONFIG_BPF_JIT_ALWAYS_ON");
 	ASSERT_EQ(0, err);
@@ -654,7 +735,7 @@ FIXTURE_SETUP(attr)
 
 FIXTURE_TEARDOWN(attr)
 {
-	write_file(PARANOID, self->paranoid);
+	write_value(PARANOID, self->paranoid);
 }
 
 static int try_open(const struct perf_event_attr *attr)
@@ -704,7 +785,7 @@ TEST_F(attr, unprivileged)
 	attr.exclude_kernel = 1;
 	plain = attr;
 	attr.bpf_subprog = 1;
-	ASSERT_EQ(0, write_file(PARANOID, "2"));
+	ASSERT_EQ(0, write_value(PARANOID, "2"));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -716,7 +797,7 @@ TEST_F(attr, unprivileged)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
 
-	ASSERT_EQ(0, write_file(PARANOID, "1"));
+	ASSERT_EQ(0, write_value(PARANOID, "1"));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -887,7 +968,7 @@ FIXTURE_TEARDOWN(subprog)
 	bpf_link__destroy(self->link);
 	bpf_event__destroy(self->skel);
 	if (self->jit_off)
-		write_file(JIT_ENABLE, "1");
+		write_value(JIT_ENABLE, "1");
 	perf_rings_close(&self->rings);
 	forget(&self->ev);
 }
@@ -1149,6 +1230,110 @@ TEST_F(subprog, dispatcher)
 	EXPECT_EQ(1, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_DISPATCHER));
 }
 
+/* What comes and goes with a fault in it. */
+enum loading { FUNCTIONS, TRAMPOLINE, STRUCT_OPS };
+
+FIXTURE(fail_nth)
+{
+	struct perf_rings rings;
+	struct events ev;
+	struct bpf_event *skel;
+	struct faults faults;
+	int prog;
+};
+
+FIXTURE_VARIANT(fail_nth)
+{
+	enum loading what;
+};
+
+FIXTURE_VARIANT_ADD(fail_nth, functions) { .what = FUNCTIONS };
+FIXTURE_VARIANT_ADD(fail_nth, trampoline) { .what = TRAMPOLINE };
+FIXTURE_VARIANT_ADD(fail_nth, struct_ops) { .what = STRUCT_OPS };
+
+FIXTURE_SETUP(fail_nth)
+{
+	self->prog = -1;
+	ASSERT_EQ(0, pin_to_cpu(0));
+	if (faults_open(&self->faults))
+		SKIP(return, "needs a kernel with fault injection, as the debug one");
+	ASSERT_EQ(0, open_listener(_metadata, &self->rings, RING_PAGES));
+	if (variant->what == TRAMPOLINE) {
+		self->prog = load_fentry(libbpf_find_vmlinux_btf_id("__x64_sys_getppid",
+								    BPF_TRACE_FENTRY));
+		ASSERT_LE(0, self->prog);
+	} else if (variant->what == STRUCT_OPS) {
+		self->skel = load_struct_ops();
+		ASSERT_NE(NULL, self->skel);
+	}
+}
+
+FIXTURE_TEARDOWN(fail_nth)
+{
+	close(self->prog);
+	faults_close(&self->faults);
+	bpf_event__destroy(self->skel);
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+/*
+ * A fault wherever programs and images are made: what failed was not announced, or is
+ * taken back. In the end everything that came has gone, and no number is missing.
+ */
+TEST_F(fail_nth, load)
+{
+	struct bpf_link *link = NULL;
+	int fd, failed = 0;
+	bool hit;
+
+	do {
+		fault_arm(&self->faults);
+		fd = -1;
+		switch (variant->what) {
+		case FUNCTIONS:
+			fd = load_functions(7);
+			break;
+		case TRAMPOLINE:
+			fd = bpf_link_create(self->prog, 0, BPF_TRACE_FENTRY, NULL);
+			break;
+		case STRUCT_OPS:
+			/* Until it is there: it can't come twice. */
+			if (link)
+				break;
+			link = bpf_map__attach_struct_ops(self->skel->maps.ca);
+			fd = link ? -1 : -errno;
+			break;
+		}
+		hit = fault_hit(&self->faults);
+		if (fd >= 0) {
+			close(fd);
+		} else if (!link) {
+			failed++;
+			EXPECT_TRUE(hit && (fd == -ENOMEM || fd == -EFAULT || fd == -ENOSPC))
+				TH_LOG("%s at fault %u", strerror(-fd), self->faults.nth);
+		}
+		take_all(&self->ev, &self->rings);
+	} while (hit);
+	EXPECT_LT(0, failed);
+	bpf_link__destroy(link);
+	bpf_event__destroy(self->skel);
+	self->skel = NULL;
+	close(self->prog);
+	self->prog = -1;
+
+	/* Some go in a work item, after a grace period: the harness ends a test that waits. */
+	while (count_live(&self->ev)) {
+		usleep(1000);
+		take_all(&self->ev, &self->rings);
+	}
+	EXPECT_LT(0, self->ev.nr);
+	EXPECT_EQ(0, count_unpaired(&self->ev));
+	EXPECT_EQ(0, count_gaps(&self->ev));
+	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+	TH_LOG("%u faults, %d errors", self->faults.nth - 1, failed);
+}
+
 /* "bpf_prog_TAG_NAME", as kallsyms would have it. */
 static void expected_name(char *name, size_t size, const struct truth *t)
 {
@@ -1166,7 +1351,7 @@ TEST_F(subprog, no_jit)
 	struct truth t;
 	int fd, err;
 
-	err = write_file(JIT_ENABLE, "0");
+	err = write_value(JIT_ENABLE, "0");
 	if (err == -EINVAL)
 		SKIP(return, "CONFIG_BPF_JIT_ALWAYS_ON");
 	ASSERT_EQ(0, err);
@@ -1200,7 +1385,7 @@ TEST_F(subprog, without_cap_bpf)
 	struct truth t;
 	pid_t pid;
 
-	if (write_file(UNPRIVILEGED_BPF, "0"))
+	if (write_value(UNPRIVILEGED_BPF, "0"))
 		SKIP(return, "unprivileged BPF is off until the next boot");
 	ASSERT_EQ(0, pipe(pipes));
 	pid = fork();
@@ -1215,7 +1400,7 @@ TEST_F(subprog, without_cap_bpf)
 		_exit(0);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	write_file(UNPRIVILEGED_BPF, "2");
+	write_value(UNPRIVILEGED_BPF, "2");
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(sizeof(t), read(pipes[0], &t, sizeof(t)));
 	take_all(&self->ev, &self->rings);
@@ -1657,7 +1842,7 @@ FIXTURE_SETUP(stream)
 FIXTURE_TEARDOWN(stream)
 {
 	if (self->cpu1_off)
-		write_file("/sys/devices/system/cpu/cpu1/online", "1");
+		write_value("/sys/devices/system/cpu/cpu1/online", "1");
 	perf_ring_close(&self->ring);
 	perf_ring_close(&self->other);
 	perf_rings_close(&self->rings);
@@ -1974,8 +2159,8 @@ TEST_F(stream, hotplug)
 	ASSERT_EQ(0, pthread_create(&l.thread, NULL, loader_main, &l));
 	while (!all_done(&l, 1)) {
 		self->cpu1_off = true;
-		ASSERT_EQ(0, write_file(online, "0"));
-		ASSERT_EQ(0, write_file(online, "1"));
+		ASSERT_EQ(0, write_value(online, "0"));
+		ASSERT_EQ(0, write_value(online, "1"));
 		self->cpu1_off = false;
 		if (!pin_to_cpu(1))
 			ASSERT_NE(0, load_and_close());
@@ -2045,6 +2230,203 @@ TEST_F(stream, parallel)
 	for (i = 0; i < self->rings.nr; i++)
 		EXPECT_EQ(0, perf_ring_lost(self->rings.ring[i]));
 	check_reuse(_metadata, &self->ev);
+}
+
+/* --- fuzzing ------------------------------------------------------------------------ */
+
+#define FUZZ_PROGS 16
+#define FUZZ_LINKS 8
+#define FUZZ_LISTENERS 4
+#define FUZZ_ROUND 100
+
+FIXTURE(fuzz)
+{
+	struct perf_rings rings;
+	struct events ev;
+	struct fuzz fuzz;
+	int progs[FUZZ_PROGS], links[FUZZ_LINKS], syscalls[FUZZ_LINKS];
+	struct perf_ring *listeners[FUZZ_LISTENERS];
+	unsigned long loads, trampolines, opened, records;
+};
+
+FIXTURE_SETUP(fuzz)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int i;
+
+	ASSERT_NE(NULL, btf);
+	for (i = 0; i < FUZZ_PROGS; i++)
+		self->progs[i] = -1;
+	for (i = 0; i < FUZZ_LINKS; i++) {
+		self->links[i] = -1;
+		self->syscalls[i] = next_syscall(btf, i ? self->syscalls[i - 1] : 0);
+		ASSERT_NE(0, self->syscalls[i]);
+	}
+	btf__free(btf);
+	ASSERT_EQ(0, open_listener(_metadata, &self->rings, RING_PAGES));
+	fuzz_begin(&self->fuzz);
+}
+
+/* Closes all but the listener that counts. */
+static void fuzz_close(FIXTURE_DATA(fuzz) *self)
+{
+	int i;
+
+	for (i = 0; i < FUZZ_PROGS; i++) {
+		close(self->progs[i]);
+		self->progs[i] = -1;
+	}
+	for (i = 0; i < FUZZ_LINKS; i++) {
+		close(self->links[i]);
+		self->links[i] = -1;
+	}
+	for (i = 0; i < FUZZ_LISTENERS; i++) {
+		if (self->listeners[i])
+			perf_ring_close(self->listeners[i]);
+		free(self->listeners[i]);
+		self->listeners[i] = NULL;
+	}
+}
+
+FIXTURE_TEARDOWN(fuzz)
+{
+	fuzz_close(self);
+	perf_rings_close(&self->rings);
+	forget(&self->ev);
+}
+
+/* Some listener, with a ring of any size, or that of another, or none. */
+static struct perf_ring *fuzz_listen(FIXTURE_DATA(fuzz) *self)
+{
+	struct perf_event_attr attr = perf_ring_bpf_attr();
+	struct perf_ring *r = calloc(1, sizeof(*r));
+	struct fuzz *f = &self->fuzz;
+	int pages = fuzz_pick(f, 4) ? 1 << fuzz_pick(f, 4) : 0;
+	bool task = fuzz_pick(f, 2);
+
+	if (!r)
+		abort();
+	attr.bpf_subprog = fuzz_pick(f, 2);
+	attr.write_backward = pages && !fuzz_pick(f, 4);
+	attr.sample_id_all = fuzz_pick(f, 2);
+	/* An event of a task on all CPUs, whose ring would have no place to lie. */
+	if (perf_ring_open(r, &attr, task ? 0 : -1, fuzz_pick(f, 2), pages)) {
+		free(r);
+		return NULL;
+	}
+	self->opened++;
+	if (!pages && self->listeners[0])
+		ioctl(r->fd, PERF_EVENT_IOC_SET_OUTPUT, self->listeners[0]->fd);
+	return r;
+}
+
+/* 0, or the line of a call that had to succeed. */
+static int fuzz_step(FIXTURE_DATA(fuzz) *self)
+{
+	static const enum bpf_prog_type types[] = {
+		BPF_PROG_TYPE_SOCKET_FILTER, BPF_PROG_TYPE_XDP, BPF_PROG_TYPE_SCHED_CLS,
+		BPF_PROG_TYPE_KPROBE, BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_PROG_TYPE_PERF_EVENT,
+	};
+	struct fuzz *f = &self->fuzz;
+	int *prog = &self->progs[fuzz_pick(f, FUZZ_PROGS)], i = fuzz_pick(f, FUZZ_LINKS);
+	struct perf_ring **r = &self->listeners[fuzz_pick(f, FUZZ_LISTENERS)];
+
+	switch (fuzz_pick(f, 12)) {
+	case 0 ... 4:
+		close(*prog);
+		*prog = fuzz_pick(f, 2) ? load_functions(1 + fuzz_pick(f, 20)) :
+			load_zero(types[fuzz_pick(f, ARRAY_LEN(types))]);
+		self->loads++;
+		return *prog < 0 ? __LINE__ : 0;
+	case 5 ... 6:
+		close(*prog);
+		*prog = -1;
+		return 0;
+	case 7:
+		close(self->links[i]);
+		self->links[i] = make_trampoline(self->syscalls[i]);
+		self->trampolines++;
+		return self->links[i] < 0 ? __LINE__ : 0;
+	case 8:
+		if (!*r) {
+			*r = fuzz_listen(self);
+			return 0;
+		}
+		perf_ring_close(*r);
+		free(*r);
+		*r = NULL;
+		return 0;
+	case 9:
+		return load_elsewhere(1 + fuzz_pick(f, 3)) < 0 ? __LINE__ : 0;
+	case 10:
+		return pin_to_cpu(fuzz_pick(f, 2)) ? __LINE__ : 0;
+	default:
+		if (*r && (*r)->size && !(*r)->attr.write_backward)
+			while (fuzz_pick(f, 8) && perf_ring_next(*r))
+				self->records++;
+		return 0;
+	}
+}
+
+/* Is each function of a program where the records say? */
+static bool is_announced(struct events *ev, int fd)
+{
+	struct event *e;
+	struct truth t;
+	uint32_t i;
+
+	if (get_truth(&t, fd))
+		return false;
+	for (i = 0; i < t.info.nr_jited_ksyms; i++) {
+		e = find(ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, i);
+		if (!e || e->r.addr != t.addr[i] || e->r.len != t.len[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Programs, trampolines and listeners of all sorts come and go. The one that listens to
+ * all CPUs gets every record, each range goes as it came, and none lies in another.
+ */
+TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)
+{
+	int i, line = 0, unknown = 0;
+	uint64_t lost, all = 0;
+	bool goes_on = true;
+
+	if (self->rings.nr < 2)
+		SKIP(return, "needs CPUs 0 and 1");
+	do {
+		for (i = 0; i < FUZZ_ROUND && !line; i++) {
+			goes_on = fuzz_goes_on(&self->fuzz);
+			line = fuzz_step(self);
+			take_all(&self->ev, &self->rings);
+			if (self->progs[i % FUZZ_PROGS] >= 0)
+				unknown += !is_announced(&self->ev, self->progs[i % FUZZ_PROGS]);
+		}
+		fuzz_close(self);
+		/* The harness ends a test that waits for what does not go. */
+		while (take_all(&self->ev, &self->rings), count_live(&self->ev))
+			usleep(1000);
+		for (lost = 0, i = 0; i < self->rings.nr; i++)
+			lost += perf_ring_lost(self->rings.ring[i]);
+		EXPECT_EQ(0, line)
+			TH_LOG("a call failed in line %d: %s", line, strerror(errno));
+		EXPECT_EQ(0, unknown);
+		EXPECT_EQ(0, lost);
+		EXPECT_EQ(0, count_gaps(&self->ev));
+		EXPECT_EQ(0, count_unpaired(&self->ev));
+		EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
+		all += self->ev.nr;
+		forget(&self->ev);
+	} while (goes_on && !_metadata->exit_code);
+	TH_LOG("FUZZ_SEED=%u: %lu steps, %lu loads, %lu trampolines, %lu other listeners; %llu records, %lu of others",
+	       self->fuzz.seed, self->fuzz.rounds, self->loads, self->trampolines, self->opened,
+	       (unsigned long long)all, self->records);
+	EXPECT_LT(0, self->loads);
+	EXPECT_LT(0, self->trampolines);
+	EXPECT_LT(0, self->opened);
 }
 
 FIXTURE(listeners)

@@ -12,6 +12,8 @@
  *		for its build ID: an answer that was not right at any moment
  *		between question and answer fails the test
  *  kfunc.*	bpf_file_build_id() against libelf
+ *  fail_nth*	a fault at each place at which memory is allocated, or copied from
+ *		or to user space
  *
  * On a kernel with its fault, faults.frozen_folio loses the machine: run it in
  * a virtual machine.
@@ -37,71 +39,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
+
 #include "../kselftest_harness.h"
 #include "buildid.h"
 #include "buildid.skel.h"
 #include "common.h"
+#include "elf_file.h"
+#include "fail_nth.h"
 
 #define PAGE 4096UL
-#define ID_SIZE 20
+#define ID_SIZE BUILD_ID_SIZE
 
 /* --- files ------------------------------------------------------------------ */
-
-struct elf_file {
-	Elf64_Ehdr ehdr;
-	Elf64_Phdr phdr[2];
-};
-
-struct elf_note {
-	Elf64_Nhdr nhdr;
-	char name[4];
-	unsigned char id[ID_SIZE];
-};
-
-/* Writes note @n of an ELF file, with a build ID: its header, and the note itself. */
-static int write_note(int fd, int n, const unsigned char *id, off_t note_at)
-{
-	const Elf64_Phdr phdr = {
-		.p_type = PT_NOTE,
-		.p_offset = note_at,
-		.p_filesz = sizeof(struct elf_note),
-		.p_memsz = sizeof(struct elf_note),
-		.p_align = 4,
-	};
-	struct elf_note note = {
-		.nhdr = { .n_namesz = 4, .n_descsz = ID_SIZE, .n_type = NT_GNU_BUILD_ID },
-		.name = "GNU",
-	};
-
-	memcpy(note.id, id, ID_SIZE);
-	errno = 0;
-	if (pwrite(fd, &phdr, sizeof(phdr), offsetof(struct elf_file, phdr[n])) != sizeof(phdr) ||
-	    pwrite(fd, &note, sizeof(note), note_at) != sizeof(note))
-		return -errno ?: -EIO;
-	return 0;
-}
-
-/* Writes an ELF file whose first note has a build ID and stands at @note_at. */
-static int write_elf(int fd, const unsigned char *id, off_t note_at)
-{
-	const struct elf_file elf = {
-		.ehdr = {
-			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
-			.e_type = ET_DYN,
-			.e_machine = EM_X86_64,
-			.e_version = EV_CURRENT,
-			.e_phoff = offsetof(struct elf_file, phdr),
-			.e_ehsize = sizeof(Elf64_Ehdr),
-			.e_phentsize = sizeof(Elf64_Phdr),
-			.e_phnum = ARRAY_LEN(elf.phdr),
-		},
-	};
-
-	errno = 0;
-	if (pwrite(fd, &elf, sizeof(elf), 0) != sizeof(elf))
-		return -errno ?: -EIO;
-	return write_note(fd, 0, id, note_at);
-}
 
 /* The build ID of a file as libelf has it: its length, 0 if none, or -1. */
 static int libelf_build_id(const char *path, unsigned char *id)
@@ -179,20 +129,11 @@ static int procmap_build_id(const void *addr, unsigned char *id)
 	int fd, err;
 
 	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	err = ioctl(fd, PROCMAP_QUERY, &query);
+	if (fd < 0)
+		return -errno;
+	err = ioctl(fd, PROCMAP_QUERY, &query) ? -errno : 0;
 	close(fd);
-	return err ? -errno : (int)query.build_id_size;
-}
-
-static int write_value(const char *path, const char *value)
-{
-	int fd, err = 0;
-
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		err = -errno;
-	close(fd);
-	return err;
+	return err ?: (int)query.build_id_size;
 }
 
 #define SYSCTL "/proc/sys/kernel/build_id_cache"
@@ -249,6 +190,74 @@ static void sample_sleepable_called_from(const void *caller)
 		     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
 		       "memory", "cc");
 #endif
+}
+
+/* --- memory that fails ------------------------------------------------------------ */
+
+/* Is that in the kernel's log? */
+static bool is_logged(const char *text)
+{
+	char line[1024];
+	bool found = false;
+	ssize_t len;
+	int fd;
+
+	fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	/* EPIPE: some of it is gone. */
+	while (!found && ((len = read(fd, line, sizeof(line) - 1)) > 0 || errno == EPIPE)) {
+		line[len > 0 ? len : 0] = 0;
+		found = strstr(line, text);
+	}
+	close(fd);
+	return found;
+}
+
+static int make_stack_map(void)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_STACK_BUILD_ID);
+
+	return bpf_map_create(BPF_MAP_TYPE_STACK_TRACE, "stacks", sizeof(int),
+			      sizeof(struct bpf_stack_build_id), 4, &opts);
+}
+
+/*
+ * Task context: the first user since boot has the table made. Without memory for that
+ * it goes without the cache, and the next user tries again. The first of all tests:
+ * those that keep build IDs make the table too.
+ */
+TEST(fail_nth_table)
+{
+	struct faults faults;
+	int fd, without = 0, failed = 0;
+	bool hit;
+
+	if (faults_open(&faults))
+		SKIP(return, "needs a kernel with fault injection, as the debug one");
+	/* What libbpf wants to know of the kernel, it learns now. */
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "array", sizeof(int), sizeof(int), 1, NULL);
+	ASSERT_LE(0, fd);
+	close(fd);
+	do {
+		fault_arm(&faults);
+		fd = make_stack_map();
+		hit = fault_hit(&faults);
+		if (fd < 0) {
+			failed++;
+			EXPECT_TRUE(hit && (fd == -ENOMEM || fd == -EFAULT))
+				TH_LOG("%s at fault %u", strerror(-fd), faults.nth);
+		} else {
+			without += hit;
+			close(fd);
+		}
+	} while (hit);
+	faults_close(&faults);
+	TH_LOG("%u faults: %d maps that could not be made, %d that could nevertheless",
+	       faults.nth - 1, failed, without);
+	ASSERT_LT(0, failed);
+	if (!is_logged("build_id_cache: no memory for the table"))
+		SKIP(return, "the table was made before, which happens once in a boot");
+	/* The cache, its per-CPU part and the table. */
+	EXPECT_LE(3, without);
 }
 
 FIXTURE(faults)
@@ -752,6 +761,123 @@ TEST_F(cache, known_file)
 	}
 	EXPECT_EQ(1, events->parses);
 	EXPECT_EQ(30, events->hits);
+}
+
+/* Who asks for a build ID, or has it kept. */
+enum asking { QUERY, SLEEPABLE, NOT_SLEEPABLE, MAPPING };
+
+FIXTURE(fail_nth)
+{
+	FIXTURE_DATA(faults) f;
+	struct faults faults;
+};
+
+FIXTURE_VARIANT(fail_nth)
+{
+	enum asking how;
+};
+
+FIXTURE_VARIANT_ADD(fail_nth, query) { .how = QUERY };
+FIXTURE_VARIANT_ADD(fail_nth, sleepable) { .how = SLEEPABLE };
+FIXTURE_VARIANT_ADD(fail_nth, not_sleepable) { .how = NOT_SLEEPABLE };
+FIXTURE_VARIANT_ADD(fail_nth, mapping) { .how = MAPPING };
+
+FIXTURE_SETUP(fail_nth)
+{
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	if (!has_cache())
+		SKIP(return, "this kernel keeps no build IDs");
+	if (faults_open(&self->faults))
+		SKIP(return, "needs a kernel with fault injection, as the debug one");
+	new_fixture(_metadata, &self->f);
+	count_events(_metadata, &self->f);
+}
+
+FIXTURE_TEARDOWN(fail_nth)
+{
+	if (!self->f.skel)
+		return;
+	faults_close(&self->faults);
+	free_fixture(&self->f);
+}
+
+/* The length of the build ID that is found, 0 for none, or an error of a system call. */
+static int ask(FIXTURE_DATA(faults) *f, enum asking how, unsigned char *id)
+{
+	const struct bpf_stack_build_id *caller = &f->skel->bss->samples[0][1];
+	char *map;
+
+	f->skel->bss->nr_samples = 0;
+	switch (how) {
+	case QUERY:
+		return procmap_build_id(f->map, id);
+	case MAPPING:
+		map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, f->fd, 0);
+		if (map == MAP_FAILED)
+			return -errno;
+		munmap(map, PAGE);
+		return 0;
+	case SLEEPABLE:
+		sample_sleepable_called_from(f->map + 16);
+		break;
+	case NOT_SLEEPABLE:
+		syscall_called_from(f->map + 16, SYS_getppid, 0, 0, 0);
+		break;
+	}
+	if (!f->skel->bss->nr_samples || !is_valid(caller))
+		return 0;
+	memcpy(id, caller->build_id, ID_SIZE);
+	return ID_SIZE;
+}
+
+/*
+ * Task context: a fault wherever asking for a build ID allocates or copies. Whatever
+ * fails, the answer is never wrong; what could not be kept is kept the next time.
+ */
+TEST_F(fail_nth, ask)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	int len, answers = 0, errors = 0, not_kept = 0;
+	unsigned long long fills, hits;
+	unsigned char id[ID_SIZE];
+	bool hit;
+
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	/* What is made once for each task is no fault of ours. */
+	ask(&self->f, variant->how, id);
+	do {
+		/* Has what is kept dropped. */
+		close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+		fills = events->fills;
+		memset(id, 0, sizeof(id));
+		fault_arm(&self->faults);
+		len = ask(&self->f, variant->how, id);
+		hit = fault_hit(&self->faults);
+		if (len < 0) {
+			errors++;
+			EXPECT_TRUE(hit && (len == -ENOMEM || len == -EFAULT))
+				TH_LOG("%s at fault %u", strerror(-len), self->faults.nth);
+		} else if (len) {
+			answers++;
+			EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		} else {
+			EXPECT_TRUE(hit || variant->how == MAPPING);
+		}
+		not_kept += hit && len >= 0 && events->fills == fills;
+
+		ASSERT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		ASSERT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		hits = events->hits;
+		ASSERT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		ASSERT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		EXPECT_EQ(hits + 1, events->hits);
+	} while (hit);
+	TH_LOG("%u faults: %d errors, %d answers; %d times it was not kept",
+	       self->faults.nth - 1, errors, answers, not_kept);
+	EXPECT_LT(0, not_kept);
 }
 
 /* Task context: a file that is open for write is read each time, as it was before. */

@@ -13,7 +13,8 @@
  *		which programs of its type load and attach.
  *  one_ip.*	Two services and a client in one cgroup, on a host with several
  *		addresses: what they bind, who they are on the wire.
- *		And programs that are attached and detached while sockets are bound.
+ *		And programs that are attached and detached while sockets are bound,
+ *		or while random calls are made on sockets of each protocol.
  *  sctp.*	Several addresses of which one is refused, or which become the same;
  *		one association for one peer; what a refusal leaves; whose programs
  *		accepted and peeled off sockets run.
@@ -21,6 +22,8 @@
  *		they did not know.
  *  matrix.*	Every way to a local address or a peer, by protocol and form of
  *		address: which hooks run, what they see, that they are obeyed.
+ *  fail_nth.*	The same with a fault at each place at which memory is allocated, or
+ *		copied from user space.
  *
  * All run in the context of a task's system calls.
  *
@@ -41,6 +44,9 @@
 #include <netinet/ip_icmp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -54,6 +60,8 @@
 #include "cgroup_sock.h"
 #include "cgroup_sock.skel.h"
 #include "common.h"
+#include "fail_nth.h"
+#include "fuzz.h"
 #include "net.h"
 
 #define CGROUP "bpf_provenance_sock"
@@ -555,6 +563,12 @@ struct cell {
 	unsigned int hooks;
 };
 
+static const struct cell cells[] = {
+#define X(p, f, o, h) { p, f, o, h },
+	CELLS(X)
+#undef X
+};
+
 FIXTURE(matrix)
 {
 	struct cgroup_sock *skel;
@@ -869,11 +883,28 @@ static void allow_ping(struct __test_metadata *_metadata)
 	close(range);
 }
 
+/* Opens the one who answers a cell at the peer. Returns its port, or an error. */
+static int serve(const struct net *net, const struct cell *c, int *server)
+{
+	int type = server_type(c->proto);
+	union addr a;
+	socklen_t len;
+
+	len = make_addr(&a, is_v6_form(c->form) ? PEER6 : PEER4, 0);
+	*server = peer_socket(net, a.sa.sa_family, type,
+			      is_raw(c->proto) ? IPPROTO_TEST :
+			      is_sctp(c->proto) ? IPPROTO_SCTP : 0);
+	if (*server < 0)
+		return *server;
+	if (bind(*server, &a.sa, len) || (type == SOCK_STREAM && listen(*server, 8)))
+		return -errno;
+	/* The others have no ports, or talk to the kernel of the peer. */
+	return is_raw(c->proto) || c->proto == PING ? 9 : port_of(*server);
+}
+
 FIXTURE_SETUP(matrix)
 {
 	const struct cell *c = &variant->cell;
-	union addr a;
-	socklen_t len;
 
 	self->skel = NULL;
 	self->cgroup = cgroup_enter(CGROUP);
@@ -889,20 +920,7 @@ FIXTURE_SETUP(matrix)
 
 	if (c->proto == PING)
 		allow_ping(_metadata);
-	self->port = 9;
-	self->server = peer_socket(&self->net, is_v6_form(c->form) ? AF_INET6 : AF_INET,
-				   server_type(c->proto),
-				   is_raw(c->proto) ? IPPROTO_TEST :
-				   is_sctp(c->proto) ? IPPROTO_SCTP : 0);
-	ASSERT_LE(0, self->server);
-	len = make_addr(&a, is_v6_form(c->form) ? PEER6 : PEER4, 0);
-	ASSERT_EQ(0, bind(self->server, &a.sa, len));
-	if (server_type(c->proto) == SOCK_STREAM)
-		ASSERT_EQ(0, listen(self->server, 8));
-	/* The others have no ports, or talk to the kernel of the peer. */
-	if (is_raw(c->proto) || c->proto == PING)
-		return;
-	self->port = port_of(self->server);
+	self->port = serve(&self->net, c, &self->server);
 	ASSERT_LT(0, self->port);
 }
 
@@ -1185,6 +1203,159 @@ TEST_F(matrix, cell)
 	}
 }
 
+/*
+ * Each cell with a fault wherever it allocates memory or copies what user space gave.
+ * Either it fails, with one of these errors, and works when it is tried again; or it
+ * works as it does without a fault: from the one IP, and from nowhere else.
+ */
+FIXTURE(fail_nth)
+{
+	struct cgroup_sock *skel;
+	struct net net;
+	struct faults faults;
+	int cgroup;
+};
+
+FIXTURE_VARIANT(fail_nth)
+{
+	enum proto proto;
+};
+
+FIXTURE_VARIANT_ADD(fail_nth, tcp) { .proto = TCP };
+FIXTURE_VARIANT_ADD(fail_nth, mptcp) { .proto = MPTCP };
+FIXTURE_VARIANT_ADD(fail_nth, udp) { .proto = UDP };
+FIXTURE_VARIANT_ADD(fail_nth, ping) { .proto = PING };
+FIXTURE_VARIANT_ADD(fail_nth, raw) { .proto = RAW };
+FIXTURE_VARIANT_ADD(fail_nth, hdrincl) { .proto = HDRINCL };
+FIXTURE_VARIANT_ADD(fail_nth, sctp_stream) { .proto = SCTP1 };
+FIXTURE_VARIANT_ADD(fail_nth, sctp_seqpacket) { .proto = SCTPN };
+
+FIXTURE_SETUP(fail_nth)
+{
+	self->skel = NULL;
+	if (faults_open(&self->faults))
+		SKIP(return, "needs a kernel with fault injection, as the debug one");
+	self->cgroup = cgroup_enter(CGROUP);
+	ASSERT_LE(0, self->cgroup);
+	ASSERT_EQ(0, net_setup(&self->net));
+	self->skel = open_policy();
+	ASSERT_NE(NULL, self->skel);
+	set_policy(&self->skel->bss->policy, &self->net);
+	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
+	if (variant->proto == PING)
+		allow_ping(_metadata);
+}
+
+FIXTURE_TEARDOWN(fail_nth)
+{
+	faults_close(&self->faults);
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	cgroup_sock__destroy(self->skel);
+}
+
+static bool error_of_fault(const struct cell *c, int err)
+{
+	switch (err) {
+	case -ENOMEM:
+	case -ENOBUFS:
+	case -EFAULT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A socket that is gone when it is closed. */
+static int make_abrupt_socket(const struct cell *c)
+{
+	const struct linger now = { .l_onoff = 1 };
+	int fd = make_socket(c);
+
+	if (fd >= 0 && server_type(c->proto) == SOCK_STREAM &&
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Returns how many faults there were. */
+static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
+		     const struct cell *c)
+{
+	bool late = c->op == LATE_LISTEN || c->op == LATE_CONNECT || c->op == LATE_SENDTO;
+	int fd, err, server, port, conn, from, others, faults = 0, failed = 0;
+	bool hit;
+
+	port = serve(&self->net, c, &server);
+	ASSERT_LT(0, port);
+	ASSERT_EQ(0, fcntl(server, F_SETFL, O_NONBLOCK));
+	self->skel->bss->policy.mapped = c->form == MAPPED || c->form == ON6;
+	self->faults.nth = 0;
+	do {
+		union addr a;
+		socklen_t len = sizeof(a);
+
+		fd = make_abrupt_socket(c);
+		ASSERT_LE(0, fd);
+		fault_arm(&self->faults);
+		err = do_op(c, fd, port);
+		hit = fault_hit(&self->faults);
+		faults += hit;
+		if (err) {
+			failed++;
+			EXPECT_TRUE(hit && error_of_fault(c, err))
+				TH_LOG("%s %s: %s at fault %u", form_names[c->form],
+				       op_names[c->op], strerror(-err), self->faults.nth);
+			/* What it has bound stays so, as for any socket. */
+			if (late) {
+				close(fd);
+				fd = make_abrupt_socket(c);
+				ASSERT_LE(0, fd);
+			}
+			err = do_op(c, fd, port);
+			EXPECT_EQ(0, err)
+				TH_LOG("%s %s after fault %u, again: %s", form_names[c->form],
+				       op_names[c->op], self->faults.nth, strerror(-err));
+		}
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		/* A raw socket that sends has no local address for that. */
+		if (!is_raw(c->proto) || !(c->hooks & H(EGRESS)))
+			EXPECT_TRUE(same_ip(&a, name_of(c->form, PIN4, PIN6)))
+				TH_LOG("%s %s: another address after fault %u", form_names[c->form],
+				       op_names[c->op], self->faults.nth);
+		close(fd);
+		while (server_type(c->proto) == SOCK_STREAM &&
+		       (conn = accept(server, NULL, NULL)) >= 0)
+			close(conn);
+	} while (hit);
+	close(server);
+	ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+	if (!(c->hooks & H(EGRESS)))
+		EXPECT_EQ(0, others);
+	TH_LOG("%s %s: %d faults, %d errors", form_names[c->form], op_names[c->op], faults, failed);
+	return faults;
+}
+
+TEST_F(fail_nth, cells)
+{
+	int faults = 0, at, elsewhere;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(cells); i++) {
+		/* The system call of a ring may return before what it has begun. */
+		if (cells[i].proto == variant->proto && cells[i].op != IOU_LISTEN &&
+		    cells[i].op != IOU_CONNECT && cells[i].op != IOU_SEND)
+			faults += fail_cell(_metadata, self, &cells[i]);
+	}
+	EXPECT_LT(0, faults);
+	ASSERT_EQ(0, diag_count(PIN4, PIN6, &at, &elsewhere));
+	EXPECT_EQ(0, at + elsewhere);
+	EXPECT_EQ(0, sctp_assocs());
+	TH_LOG("%d faults", faults);
+}
+
 /* Why a cell of the product is not tested; NULL: it is, or would have to be. */
 static const char *excluded(enum proto p, enum form f, enum op o)
 {
@@ -1231,10 +1402,10 @@ TEST(matrix_is_complete)
 	static bool tested[PROTOS][FORMS][OPS];
 	int p, f, o, in = 0, out = 0;
 	const char *why;
+	size_t i;
 
-#define X(p, f, o, h) tested[p][f][o] = true;
-	CELLS(X)
-#undef X
+	for (i = 0; i < ARRAY_LEN(cells); i++)
+		tested[cells[i].proto][cells[i].form][cells[i].op] = true;
 	for (p = 0; p < PROTOS; p++) {
 		for (f = 0; f < FORMS; f++) {
 			for (o = 0; o < OPS; o++) {
@@ -1618,6 +1789,8 @@ FIXTURE(one_ip)
 	struct cgroup_sock *skel;
 	struct net net;
 	int cgroup;
+	unsigned long turns;
+	bool stop;
 };
 
 FIXTURE_SETUP(one_ip)
@@ -2403,6 +2576,90 @@ TEST_F(one_ip, sctp)
 	sctp_scenario(_metadata, &self->net, AF_INET6, "::", "::1", PIN6, OTHER6, PEER6);
 }
 
+/*
+ * A connected socket that asks for another source in a control message: sendmsg4 and
+ * sendmsg6 find its peer, and have the last word.
+ */
+TEST_F(hooks, connected_control)
+{
+	static const struct {
+		enum form form;
+		enum hook hook;
+		const char *to;
+	} sends[] = {
+		{ INET, SENDMSG4, PEER4 },
+		{ INET6, SENDMSG6, PEER6 },
+		{ MAPPED, SENDMSG4, "::ffff:" PEER4 },
+	};
+	int i, fd, server, from, others;
+
+	for (i = 0; i < (int)ARRAY_LEN(sends); i++) {
+		struct seen *seen = &self->skel->bss->seen[sends[i].hook];
+		struct cell c = { .proto = UDP, .form = sends[i].form };
+		struct in6_addr ip = {};
+		union addr peer;
+		socklen_t len;
+		int port;
+
+		port = serve(&self->net, &c, &server);
+		ASSERT_LT(0, port);
+		self->skel->bss->policy.mapped = c.form == MAPPED;
+		fd = make_socket(&c);
+		ASSERT_LE(0, fd);
+		len = make_addr(&peer, sends[i].to, port);
+		ASSERT_EQ(0, connect(fd, &peer.sa, len));
+		memset(seen, 0, sizeof(*seen));
+		ASSERT_EQ(0, do_pktinfo(&c, fd, NULL, 0));
+		EXPECT_EQ(1, seen->runs);
+		EXPECT_EQ(sends[i].hook == SENDMSG6 ? AF_INET6 : AF_INET, seen->user_family)
+			TH_LOG("%s: the program found user_family %u", form_names[c.form],
+			       seen->user_family);
+		EXPECT_EQ(htons(port), seen->port);
+		inet_pton(sends[i].hook == SENDMSG6 ? AF_INET6 : AF_INET,
+			  sends[i].hook == SENDMSG6 ? PEER6 : PEER4, &ip);
+		EXPECT_EQ(0, memcmp(&ip, seen->ip, sends[i].hook == SENDMSG6 ? 16 : 4));
+		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+		EXPECT_EQ(1, from);
+		EXPECT_EQ(0, others);
+		close(fd);
+		close(server);
+	}
+}
+
+/* What bpf_bind() gave an AF_INET6 socket is all of its address, connected or not. */
+TEST_F(hooks, refused_after_bpf_bind)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct timeval wait = { .tv_sec = 20 };
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd, peer;
+	char c;
+
+	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	ASSERT_LE(0, fd);
+	policy->late_deny = 1;
+	ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER4, 9)));
+	ASSERT_EQ(EPERM, errno);
+	policy->late_deny = 0;
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, "::ffff:" PIN4));
+
+	/* From now on it has a port, and somebody comes to another address. */
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, "::ffff:" PEER4, 9)));
+	peer = peer_socket(&self->net, AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, peer);
+	ASSERT_EQ(0, setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)));
+	ASSERT_EQ(0, connect(peer, &a.sa, make_addr(&a, OTHER6, port_of(fd))));
+	ASSERT_EQ(1, send(peer, "x", 1, 0));
+	ASSERT_EQ(-1, recv(fd, &c, 1, 0))
+		TH_LOG("it receives what is sent to " OTHER6);
+	EXPECT_EQ(-1, recv(peer, &c, 1, 0));
+	EXPECT_EQ(ECONNREFUSED, errno);
+	close(peer);
+	close(fd);
+}
+
 /* A raw socket may be bound again, and stays as it is where that is refused. */
 TEST_F(hooks, raw_bound_again)
 {
@@ -2701,6 +2958,272 @@ TEST_F(one_ip, storm)
 		TH_LOG("%lu turns, %lu sockets with and %lu without programs", turns,
 		       storms[i].attached, storms[i].detached);
 	}
+}
+
+#define FUZZ_SOCKETS 16
+
+#define FUZZ_PAST 12
+
+struct fuzzer {
+	struct fuzz fuzz;
+	struct cell sockets[FUZZ_SOCKETS];
+	int fds[FUZZ_SOCKETS];
+	char past[FUZZ_SOCKETS][FUZZ_PAST][120];		/* what each has been through */
+	int steps[FUZZ_SOCKETS], last;
+	int servers[PROTOS][2], ports[PROTOS][2];	/* IPv4, IPv6 */
+	unsigned long done, refused, failed;
+};
+
+/* Two programs that have nothing to say come and go beside those of the policy. */
+static void *come_and_go(void *arg)
+{
+	FIXTURE_DATA(one_ip) *self = arg;
+	struct cgroup_sock *skel = self->skel;
+
+	while (!__atomic_load_n(&self->stop, __ATOMIC_RELAXED)) {
+		skel->links.bind_rules4 = bpf_program__attach_cgroup(skel->progs.bind_rules4,
+								     self->cgroup);
+		skel->links.bind_rules6 = bpf_program__attach_cgroup(skel->progs.bind_rules6,
+								     self->cgroup);
+		self->turns += skel->links.bind_rules4 && skel->links.bind_rules6;
+		bpf_link__destroy(skel->links.bind_rules4);
+		bpf_link__destroy(skel->links.bind_rules6);
+		skel->links.bind_rules4 = NULL;
+		skel->links.bind_rules6 = NULL;
+	}
+	return NULL;
+}
+
+/* Any option that bears on where a socket is bound. */
+static void fuzz_option(struct fuzz *f, int fd)
+{
+	static const struct { int level, name; } options[] = {
+		{ SOL_SOCKET, SO_REUSEADDR }, { SOL_SOCKET, SO_REUSEPORT },
+		{ IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT }, { IPPROTO_IP, IP_FREEBIND },
+		{ IPPROTO_IPV6, IPV6_V6ONLY }, { IPPROTO_IPV6, IPV6_FREEBIND },
+	};
+	int i = fuzz_pick(f, ARRAY_LEN(options)), value = fuzz_pick(f, 2);
+
+	setsockopt(fd, options[i].level, options[i].name, &value, sizeof(value));
+}
+
+/* Somebody of the peer comes to the one IP. */
+static void fuzz_knock(const struct net *net, const struct cell *c, int port)
+{
+	bool v6 = domain_of(c->form) == AF_INET6 && c->form == INET6;
+	union addr a;
+	socklen_t len = make_addr(&a, v6 ? PIN6 : PIN4, port);
+	int fd;
+
+	fd = peer_socket(net, a.sa.sa_family, server_type(c->proto) | SOCK_NONBLOCK,
+			 is_sctp(c->proto) ? IPPROTO_SCTP : 0);
+	if (fd >= 0 && port > 0)
+		connect(fd, &a.sa, len);
+	close(fd);
+}
+
+/* What is done to a socket next, and was done before, for the report. */
+__printf(3, 4)
+static void fuzz_note(struct fuzzer *z, int i, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(z->past[i][z->steps[i]++ % FUZZ_PAST], sizeof(z->past[i][0]), fmt, args);
+	va_end(args);
+}
+
+static void fuzz_step(FIXTURE_DATA(one_ip) *self, struct fuzzer *z)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct fuzz *f = &z->fuzz;
+	int i = fuzz_pick(f, FUZZ_SOCKETS), *fd = &z->fds[i], how, conn, err = 0;
+	struct cell *c = &z->sockets[i];
+	char local[INET6_ADDRSTRLEN] = "";
+	const char *what = "";
+	union addr a = {};
+	enum form form;
+	socklen_t len;
+
+	if (*fd < 0) {
+		z->steps[i] = 0;
+		c->proto = fuzz_pick(f, PROTOS);
+		c->form = fuzz_pick(f, FORMS);
+		*fd = make_abrupt_socket(c);
+		if (*fd >= 0)
+			fcntl(*fd, F_SETFL, O_NONBLOCK);
+		return;
+	}
+	/* What no hook sees before it is sent is to be refused there. */
+	policy->deny = H(EGRESS) | (fuzz_pick(f, 4) ? 0 : H(fuzz_pick(f, HOOKS)));
+	policy->late_deny = !fuzz_pick(f, 16);
+	policy->mapped = c->form == MAPPED || c->form == ON6;
+	how = fuzz_pick(f, 16);
+	switch (how) {
+	case 0:
+		close(*fd);
+		*fd = -1;
+		return;
+	case 1:
+		what = "disconnect";
+		err = connect(*fd, &a.sa, sizeof(a)) ? -errno : 0;	/* AF_UNSPEC */
+		break;
+	case 2:
+		what = "setsockopt";
+		fuzz_option(f, *fd);
+		break;
+	case 3:
+		what = "shutdown";
+		err = shutdown(*fd, fuzz_pick(f, 3)) ? -errno : 0;
+		break;
+	case 4:
+		what = "accept";
+		conn = accept(*fd, NULL, NULL);
+		err = conn < 0 ? -errno : 0;
+		close(conn);
+		break;
+	case 5:
+		what = "knock";
+		if (server_type(c->proto) == SOCK_STREAM)
+			fuzz_knock(&self->net, c, port_of(*fd));
+		break;
+	case 6:
+		what = "bind with a port";
+		len = make_addr(&a, text_of(c->form, fuzz_pick(f, 2) ? "0.0.0.0" : OTHER4,
+					    fuzz_pick(f, 2) ? "::" : OTHER6),
+				2000 + fuzz_pick(f, 8));
+		err = bind(*fd, &a.sa, len) ? -errno : 0;
+		break;
+	case 7:
+		what = "sendmsg";
+		err = do_pktinfo(c, *fd, NULL, 0);
+		break;
+	case 8:
+		what = "send";
+		err = send(*fd, "x", 1, 0) < 0 ? -errno : 0;
+		break;
+	default:
+		/* Another form only if it is of the same domain. */
+		form = c->form;
+		do
+			c->form = fuzz_pick(f, FORMS);
+		while (domain_of(c->form) != domain_of(form));
+		do
+			c->op = fuzz_pick(f, OPS);
+		while (c->op == IOU_LISTEN || c->op == IOU_CONNECT || c->op == IOU_SEND);
+		what = op_names[c->op];
+		policy->mapped = c->form == MAPPED || c->form == ON6;
+		err = do_op(c, *fd, z->ports[c->proto][is_v6_form(c->form)]);
+		break;
+	}
+	len = sizeof(a);
+	getsockname(*fd, &a.sa, &len);
+	inet_ntop(a.sa.sa_family, a.sa.sa_family == AF_INET ? (void *)&a.in.sin_addr :
+		  (void *)&a.in6.sin6_addr, local, sizeof(local));
+	fuzz_note(z, i, "%s %s (deny %x%s): %s, then %s port %d", form_names[c->form], what,
+		  policy->deny, policy->late_deny ? ", late" : "", strerrorname_np(-err) ?: "0",
+		  local, ntohs(a.in.sin_port));
+	z->last = i;
+	z->done += !err;
+	z->refused += err == -EPERM;
+	z->failed += err && err != -EPERM;
+}
+
+/* A socket that holds a port, at an address that is not the one IP. */
+static bool is_elsewhere(const struct cell *c, int fd)
+{
+	socklen_t len = sizeof(union addr), size = sizeof(int);
+	union addr a, peer;
+	int listens = 0;
+
+	/* These have no ports, and are looked at when they send. */
+	if (fd < 0 || is_raw(c->proto) || c->proto == PING || getsockname(fd, &a.sa, &len))
+		return false;
+	/* TCP goes on to show the port that it gave back when it was disconnected. */
+	len = sizeof(peer);
+	if ((c->proto == TCP || c->proto == MPTCP) &&
+	    !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && !listens &&
+	    getpeername(fd, &peer.sa, &len))
+		return false;
+	return a.in.sin_port && !same_ip(&a, PIN4) && !same_ip(&a, PIN6) &&
+	       !same_ip(&a, "::ffff:" PIN4);
+}
+
+static void fuzz_report(struct __test_metadata *_metadata, const struct fuzzer *z, int i)
+{
+	int j = z->steps[i] < FUZZ_PAST ? 0 : z->steps[i] - FUZZ_PAST;
+
+	TH_LOG("FUZZ_SEED=%u, step %lu: a socket of %s", z->fuzz.seed, z->fuzz.rounds,
+	       proto_names[z->sockets[i].proto]);
+	for (; j < z->steps[i]; j++)
+		TH_LOG("%s", z->past[i][j % FUZZ_PAST]);
+}
+
+/*
+ * Anything, in any order, on sockets of each protocol, with programs that refuse now
+ * and then while others come and go: whatever fails, what has a port has it at the one
+ * IP, and nothing leaves from another. In the end nothing is left.
+ */
+TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
+{
+	struct cell c = {};
+	struct fuzzer z = {};
+	int i, from, others, at, elsewhere = 0, all_from = 0;
+	pthread_t attacher;
+
+	ASSERT_NE(NULL, self->skel->links.one_ip_autobind)
+		TH_LOG("no BPF_CGROUP_INET_AUTOBIND");
+	signal(SIGPIPE, SIG_IGN);
+	set_policy(&self->skel->bss->policy, &self->net);
+	allow_ping(_metadata);
+	for (c.proto = 0; c.proto < PROTOS; c.proto++) {
+		for (i = 0; i < 2; i++) {
+			c.form = i ? INET6 : INET;
+			z.ports[c.proto][i] = serve(&self->net, &c, &z.servers[c.proto][i]);
+			ASSERT_LT(0, z.ports[c.proto][i]);
+			ASSERT_EQ(0, fcntl(z.servers[c.proto][i], F_SETFL, O_NONBLOCK));
+		}
+	}
+	for (i = 0; i < FUZZ_SOCKETS; i++)
+		z.fds[i] = -1;
+	ASSERT_EQ(0, pthread_create(&attacher, NULL, come_and_go, self));
+	fuzz_begin(&z.fuzz);
+	do {
+		fuzz_step(self, &z);
+		for (i = 0; i < FUZZ_SOCKETS && !elsewhere; i++) {
+			elsewhere = is_elsewhere(&z.sockets[i], z.fds[i]);
+			EXPECT_FALSE(elsewhere)
+				TH_LOG("a socket is elsewhere");
+			if (elsewhere)
+				fuzz_report(_metadata, &z, i);
+		}
+		for (i = 0; i < 2 * PROTOS && z.fuzz.rounds % 64 == 0; i++)
+			close(accept(z.servers[i / 2][i % 2], NULL, NULL));
+		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+		all_from += from;
+		EXPECT_EQ(0, others)
+			TH_LOG("%d packets from elsewhere", others);
+		if (others && !elsewhere)
+			fuzz_report(_metadata, &z, z.last);
+		elsewhere |= others;
+	} while (fuzz_goes_on(&z.fuzz) && !elsewhere);
+	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
+	pthread_join(attacher, NULL);
+	for (i = 0; i < FUZZ_SOCKETS; i++)
+		close(z.fds[i]);
+	for (i = 0; i < 2 * PROTOS; i++)
+		close(z.servers[i / 2][i % 2]);
+	TH_LOG("FUZZ_SEED=%u: %lu steps; %lu calls succeeded, %lu were refused, %lu failed",
+	       z.fuzz.seed, z.fuzz.rounds, z.done, z.refused, z.failed);
+	TH_LOG("%d packets from the one IP; programs came and went %lu times", all_from,
+	       self->turns);
+	EXPECT_LT(0, z.done);
+	EXPECT_LT(0, z.refused);
+	EXPECT_LT(0, all_from);
+	EXPECT_LT(0, self->turns);
+	ASSERT_EQ(0, diag_count(PIN4, PIN6, &at, &elsewhere));
+	EXPECT_EQ(0, at + elsewhere);
+	EXPECT_EQ(0, sctp_assocs());
 }
 
 TEST_HARNESS_MAIN

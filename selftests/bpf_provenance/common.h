@@ -30,6 +30,9 @@ int scratch_dir(char *path, size_t size);
 
 int pin_to_cpu(int cpu);
 
+/* What /proc, /sys and the like take: one write. */
+int write_value(const char *path, const char *value);
+
 /* Copy a file to a new one, which can be executed and is on its disk then. */
 int copy_file(const char *from, const char *to);
 

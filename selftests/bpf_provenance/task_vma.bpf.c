@@ -571,6 +571,121 @@ int BPF_PROG(contention, void *lock, unsigned int flags)
 	return 0;
 }
 
+/* --- fuzzing ---------------------------------------------------------------------- */
+
+struct fuzz_seen fuzz;
+/* Whoever interrupts the task on its CPU sees these as the task left them. */
+struct fuzz_page fuzz_pages[FUZZ_PAGES];
+__u64 fuzz_inodes[FUZZ_FILES];
+__u32 fuzz_contents[FUZZ_FILES];	/* the beginning of the file's build ID */
+__u32 fuzz_changing;
+
+static void fuzz_wrong(const struct bpf_task_vma_record *rec, __u64 page, long err, __u32 why)
+{
+	if (fuzz.wrong++)
+		return;
+	__builtin_memcpy(&fuzz.record, rec, sizeof(*rec));
+	fuzz.page = page;
+	fuzz.err = err;
+	fuzz.why = why;
+}
+
+static void fuzz_query(__u64 page)
+{
+	const struct fuzz_page *p = &fuzz_pages[page % FUZZ_PAGES];
+	__u64 addr = arena + page % FUZZ_PAGES * PAGE_SIZE;
+	struct bpf_task_vma_record rec;
+	long err = bpf_task_vma_query(addr, 0, &rec, sizeof(rec));
+	int file = p->file;
+	__u32 id;
+
+	fuzz.queries++;
+	if (!p->mapped) {
+		if (err != -2)	/* -ENOENT */
+			fuzz_wrong(&rec, page, err, __LINE__);
+		return;
+	}
+	if (err || rec.start > addr || rec.end <= addr || rec.flags != p->flags)
+		return fuzz_wrong(&rec, page, err, __LINE__);
+	if (file < 0 || file >= FUZZ_FILES) {
+		if (rec.ino || rec.offset || rec.build_id_status)
+			fuzz_wrong(&rec, page, err, __LINE__);
+		return;
+	}
+	if (rec.ino != fuzz_inodes[file] || rec.offset + (addr - rec.start) != p->offset)
+		return fuzz_wrong(&rec, page, err, __LINE__);
+	if (rec.build_id_status != BPF_TASK_VMA_BUILD_ID_VALID)
+		return;
+	fuzz.build_ids++;
+	__builtin_memcpy(&id, rec.build_id, sizeof(id));
+	if (id != fuzz_contents[file])
+		fuzz_wrong(&rec, page, err, __LINE__);
+}
+
+static void fuzz_walk(void)
+{
+	struct bpf_task_vma_record rec = {};
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	__u64 pages = 0, mapped = 0;
+	long err;
+	int i;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), arena);
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		if (vma->vm_start >= arena + FUZZ_PAGES * PAGE_SIZE)
+			break;
+		pages += (vma->vm_end - vma->vm_start) / PAGE_SIZE;
+	}
+	err = bpf_iter_task_vma_error(&it);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_for(i, 0, FUZZ_PAGES)
+		mapped += fuzz_pages[i].mapped;
+	fuzz.walks++;
+	if (err || pages != mapped)
+		fuzz_wrong(&rec, pages, err, __LINE__);
+}
+
+/* However the task was interrupted. */
+static void fuzz_look(void)
+{
+	int i;
+
+	if (!bpf_ksym_exists(bpf_task_vma_query) || !bpf_ksym_exists(bpf_iter_task_vma_error))
+		return;
+	if (*(volatile __u32 *)&fuzz_changing) {
+		struct bpf_task_vma_record rec;
+
+		/* All that it has to do is come back. */
+		bpf_task_vma_query(arena, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec));
+		fuzz.changing++;
+		return;
+	}
+	bpf_for(i, 0, 8)
+		fuzz_query(bpf_get_prandom_u32());
+	fuzz_walk();
+}
+
+SEC("?tp_btf/nmi_handler")
+int BPF_PROG(fuzz_nmi, void *handler, s64 delta_ns, int handled)
+{
+	if (!handled || !on_target() || !bpf_in_nmi())
+		return 0;
+	fuzz.nmis++;
+	fuzz_look();
+	return 0;
+}
+
+SEC("?perf_event")
+int fuzz_interrupt(void *ctx)
+{
+	if (!on_target() || !bpf_in_hardirq())
+		return 0;
+	fuzz.interrupts++;
+	fuzz_look();
+	return 0;
+}
+
 /* --- exit ------------------------------------------------------------------------- */
 
 __u64 exit_ino;

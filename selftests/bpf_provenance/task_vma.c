@@ -9,6 +9,8 @@
  *  end.*	what comes after the end of a walk
  *  storm.*	another thread changes mappings whose address, file and offset
  *		belong together: a record in which they don't fails the test
+ *  fuzz.*	the task changes its mappings at random, and files are overwritten,
+ *		while NMIs and hard interrupts compare them with what it knows itself
  *  split.*	another thread splits and merges mappings of which one half does
  *		not change: a walk that leaves that half out fails the test
  *  writer.*	does sampling delay a thread that maps and unmaps?
@@ -35,6 +37,9 @@
 
 #include "../kselftest_harness.h"
 #include "common.h"
+#include "elf_file.h"
+#include "fail_nth.h"
+#include "fuzz.h"
 #include "task_vma.h"
 #include "task_vma.skel.h"
 
@@ -599,6 +604,26 @@ TEST_F(query, resume)
 	close(fd);
 }
 
+/* Syscall entry: neither a query nor a walk allocates, or copies from user space. */
+TEST_F(query, fail_nth)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	struct faults faults;
+	long err;
+
+	if (faults_open(&faults))
+		SKIP(return, "needs a kernel with fault injection, as the debug one");
+	load_query(_metadata, self->skel, self->skel->progs.query_once,
+		   self->skel->progs.syscall_entry);
+	fault_arm(&faults);
+	err = query(self->skel, (uintptr_t)&read_maps, 0, sizeof(struct record));
+	EXPECT_FALSE(fault_hit(&faults));
+	EXPECT_EQ(0, err);
+	EXPECT_EQ(1, seen->runs);
+	EXPECT_EQ(1, seen->complete);
+	faults_close(&faults);
+}
+
 /* Syscall entry and sched_process_exec: another address space, another token. */
 TEST_F(query, token)
 {
@@ -847,6 +872,219 @@ TEST_F(storm, walks)
 	EXPECT_LT(10, s->walks_ended);
 	TH_LOG("%llu walks, %llu of them to the end, %llu VMAs, %lu changes", s->walks,
 	       s->walks_ended, s->vmas, storm_changes);
+}
+
+/* --- fuzzing -------------------------------------------------------------------------- */
+
+#define FUZZ_FILE_SIZE (2 * FUZZ_PAGES * PAGE_SIZE)
+
+FIXTURE(fuzz)
+{
+	struct task_vma *skel;
+	struct bpf_link *link;
+	struct fuzz fuzz;
+	pthread_t nmis;
+	char dir[200], path[FUZZ_FILES][256];
+	int files[FUZZ_FILES];
+};
+
+FIXTURE_SETUP(fuzz)
+{
+	unsigned char id[BUILD_ID_SIZE] = {};
+	struct stat st;
+	int i;
+
+	for (i = 0; i < FUZZ_FILES; i++)
+		self->files[i] = -1;
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	if (pin_to_cpu(1))
+		SKIP(return, "needs CPUs 0 and 1");
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	bpf_program__set_autoload(self->skel->progs.fuzz_nmi, true);
+	bpf_program__set_autoload(self->skel->progs.fuzz_interrupt, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
+	for (i = 0; i < FUZZ_FILES; i++) {
+		int fd;
+
+		snprintf(self->path[i], sizeof(self->path[i]), "%s/%d", self->dir, i);
+		fd = open(self->path[i], O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, write_elf(fd, id, 256));
+		ASSERT_EQ(0, ftruncate(fd, FUZZ_FILE_SIZE));
+		ASSERT_EQ(0, fstat(fd, &st));
+		self->skel->bss->fuzz_inodes[i] = st.st_ino;
+		close(fd);
+		self->files[i] = open(self->path[i], O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, self->files[i]);
+	}
+	self->skel->bss->arena = (uintptr_t)ARENA;
+	self->skel->bss->target = gettid();
+	fuzz_begin(&self->fuzz);
+}
+
+FIXTURE_TEARDOWN(fuzz)
+{
+	int i;
+
+	if (!self->skel)
+		return;
+	bpf_link__destroy(self->link);
+	task_vma__destroy(self->skel);
+	for (i = 0; i < FUZZ_FILES; i++) {
+		close(self->files[i]);
+		unlink(self->path[i]);
+	}
+	rmdir(self->dir);
+}
+
+static void *send_nmis(void *arg)
+{
+	bool *failed = arg;
+
+	*failed = pin_to_cpu(0);
+	while (!READ_ONCE(storm_stop) && !*failed) {
+		*failed = nmi_to_other_cpus();
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static unsigned int flags_of(int prot, bool shared)
+{
+	return (prot & PROT_READ ? PROCMAP_QUERY_VMA_READABLE : 0) |
+	       (prot & PROT_WRITE ? PROCMAP_QUERY_VMA_WRITABLE : 0) |
+	       (prot & PROT_EXEC ? PROCMAP_QUERY_VMA_EXECUTABLE : 0) |
+	       (shared ? PROCMAP_QUERY_VMA_SHARED : 0);
+}
+
+/* One system call, and what it means for the model. 0, or the line where it failed. */
+static int fuzz_step(FIXTURE_DATA(fuzz) *self)
+{
+	struct fuzz_page *pages = self->skel->bss->fuzz_pages, *p;
+	struct fuzz *f = &self->fuzz;
+	unsigned int i, from = fuzz_pick(f, FUZZ_PAGES), file = fuzz_pick(f, FUZZ_FILES + 1);
+	unsigned int nr = 1 + fuzz_pick(f, FUZZ_PAGES - from > 8 ? 8 : FUZZ_PAGES - from);
+	unsigned int prot = fuzz_pick(f, 8), first = fuzz_pick(f, FUZZ_PAGES), to;
+	unsigned char id[BUILD_ID_SIZE] = {};
+	char *at = ARENA + from * PAGE_SIZE;
+	bool shared;
+	int fd;
+
+	p = &pages[from];
+	switch (fuzz_pick(f, 10)) {
+	case 0:
+		if (munmap(at, nr * PAGE_SIZE))
+			return __LINE__;
+		for (i = 0; i < nr; i++)
+			p[i].mapped = 0;
+		return 0;
+	case 1 ... 3:
+		shared = fuzz_pick(f, 2);
+		/* The files are open for reading alone. */
+		if (shared && file < FUZZ_FILES)
+			prot &= ~PROT_WRITE;
+		if (mmap(at, nr * PAGE_SIZE, prot, MAP_FIXED | MAP_NORESERVE |
+			 (shared ? MAP_SHARED : MAP_PRIVATE) |
+			 (file < FUZZ_FILES ? 0 : MAP_ANONYMOUS),
+			 file < FUZZ_FILES ? self->files[file] : -1,
+			 file < FUZZ_FILES ? first * PAGE_SIZE : 0) == MAP_FAILED)
+			return __LINE__;
+		/* Behind shared anonymous memory there is a file, of which we know nothing. */
+		if (shared && file == FUZZ_FILES)
+			return munmap(at, nr * PAGE_SIZE) ? __LINE__ :
+			       (memset(p, 0, nr * sizeof(*p)), 0);
+		for (i = 0; i < nr; i++)
+			p[i] = (struct fuzz_page){
+				.mapped = 1,
+				.file = file,
+				.offset = (first + i) * PAGE_SIZE,
+				.flags = flags_of(prot, shared),
+			};
+		return 0;
+	case 4 ... 6:
+		for (i = 0; i < nr; i++)
+			if (!p[i].mapped || p[i].flags & PROCMAP_QUERY_VMA_SHARED)
+				return 0;
+		if (mprotect(at, nr * PAGE_SIZE, prot))
+			return __LINE__;
+		for (i = 0; i < nr; i++)
+			p[i].flags = flags_of(prot, false);
+		return 0;
+	case 7:
+		to = fuzz_pick(f, FUZZ_PAGES);
+		if (!p->mapped || to == from)
+			return 0;
+		if (mremap(at, PAGE_SIZE, PAGE_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+			   ARENA + to * PAGE_SIZE) == MAP_FAILED)
+			return __LINE__;
+		pages[to] = *p;
+		p->mapped = 0;
+		return 0;
+	case 8:
+		/* Other contents, with a build ID of their own. */
+		if (file == FUZZ_FILES)
+			return 0;
+		self->skel->bss->fuzz_contents[file] += 1 + fuzz_pick(f, 1000);
+		memcpy(id, &self->skel->bss->fuzz_contents[file], sizeof(uint32_t));
+		fd = open(self->path[file], O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write_note(fd, 0, id, 256))
+			return __LINE__;
+		close(fd);
+		return 0;
+	default:
+		if (p->mapped)
+			madvise(at, PAGE_SIZE, fuzz_pick(f, 2) ? MADV_PAGEOUT : MADV_WILLNEED);
+		return 0;
+	}
+}
+
+/*
+ * NMIs and hard interrupts on top of a task that maps, unmaps, protects, moves and
+ * overwrites at random: but for those that meet it at this, they see its mappings as
+ * it knows them. It looks for itself as well, at a seed's own pace.
+ */
+TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
+{
+	struct fuzz_seen *seen = &self->skel->bss->fuzz;
+	bool failed = false;
+	int event, line = 0, i;
+
+	event = cpu_clock_event(1, 100 * 1000);
+	ASSERT_LE(0, event);
+	self->link = bpf_program__attach_perf_event(self->skel->progs.fuzz_interrupt, event);
+	ASSERT_NE(NULL, self->link);
+	self->skel->links.fuzz_nmi = bpf_program__attach(self->skel->progs.fuzz_nmi);
+	ASSERT_NE(NULL, self->skel->links.fuzz_nmi);
+	storm_stop = false;
+	ASSERT_EQ(0, pthread_create(&self->nmis, NULL, send_nmis, &failed));
+	while (fuzz_goes_on(&self->fuzz) && !line && !READ_ONCE(seen->wrong)) {
+		WRITE_ONCE(self->skel->bss->fuzz_changing, 1);
+		line = fuzz_step(self);
+		WRITE_ONCE(self->skel->bss->fuzz_changing, 0);
+		/* Time to be interrupted in. */
+		for (i = fuzz_pick(&self->fuzz, 20000); i; i--)
+			barrier();
+	}
+	WRITE_ONCE(storm_stop, true);
+	pthread_join(self->nmis, NULL);
+	TH_LOG("FUZZ_SEED=%u: %lu changes, %llu NMIs, %llu interrupts, %llu of both while changing",
+	       self->fuzz.seed, self->fuzz.rounds, seen->nmis, seen->interrupts, seen->changing);
+	TH_LOG("%llu queries, %llu build IDs, %llu walks", seen->queries, seen->build_ids,
+	       seen->walks);
+	EXPECT_FALSE(failed);
+	EXPECT_EQ(0, line)
+		TH_LOG("a system call failed in line %d: %s", line, strerror(errno));
+	EXPECT_EQ(0, seen->wrong)
+		TH_LOG("task_vma.bpf.c:%u: page %llu, error %lld, %#llx-%#llx, offset %#llx, ino %llu, flags %x",
+		       seen->why, seen->page % FUZZ_PAGES, seen->err, seen->record.start,
+		       seen->record.end, seen->record.offset, seen->record.ino, seen->record.flags);
+	EXPECT_LT(0, seen->nmis);
+	EXPECT_LT(0, seen->interrupts);
+	EXPECT_LT(0, seen->changing);
+	EXPECT_LT(0, seen->build_ids);
 }
 
 /* --- splitting --------------------------------------------------------------------- */

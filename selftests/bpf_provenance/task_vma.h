@@ -69,6 +69,30 @@ struct split_storm {
 	__u64 sentinels_missing, sentinels_twice;
 };
 
+/* --- fuzzing -------------------------------------------------------------------- */
+
+#define FUZZ_PAGES 64
+#define FUZZ_FILES 3
+
+/* What is mapped at a page, as the task itself knows it. */
+struct fuzz_page {
+	__u64 offset;
+	__u32 flags;		/* as in a record */
+	__s32 file;		/* FUZZ_FILES: none, that is anonymous memory */
+	__u32 mapped;
+};
+
+struct fuzz_seen {
+	__u64 nmis, interrupts;
+	__u64 changing;		/* nothing to compare with */
+	__u64 queries, build_ids, walks;
+	__u64 wrong;
+	struct record record;	/* the first wrong one */
+	__u64 page;
+	__s64 err;
+	__u32 why;		/* line of task_vma.bpf.c */
+};
+
 /* --- exit ----------------------------------------------------------------------- */
 
 /* How a sample is attributed. */

@@ -10,7 +10,7 @@ planted() # WHAT: the parser of the series without it
 	cp "$TOP/build/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
 	sed -i "s/$1//" "$BATS_TEST_TMPDIR/buildid.c"
 	! cmp -s "$TOP/build/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
-	run "$TOP/scripts/fuzz" --seconds 120 --seed 3 --source "$BATS_TEST_TMPDIR/buildid.c"
+	run "$TOP/scripts/fuzz" parser --seconds 120 --seed 3 --source "$BATS_TEST_TMPDIR/buildid.c"
 	rm -rf "$TOP/build/out/prod/fuzz-source"
 	echo "$output"
 	[ "$status" = 1 ]

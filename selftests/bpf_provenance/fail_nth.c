@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common.h"
+#include "fail_nth.h"
+
+#define DEBUGFS "/sys/kernel/debug/"
+
+int faults_open(struct faults *f)
+{
+	/* What is skipped otherwise: whatever may wait, or begins small. */
+	static const char * const settings[][2] = {
+		{ DEBUGFS "failslab/ignore-gfp-wait", "N" },
+		{ DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N" },
+		{ DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N" },
+		{ DEBUGFS "fail_page_alloc/min-order", "0" },
+		/* A stack trace of each is no news. */
+		{ DEBUGFS "failslab/verbose", "0" },
+		{ DEBUGFS "fail_page_alloc/verbose", "0" },
+		{ DEBUGFS "fail_usercopy/verbose", "0" },
+	};
+	size_t i;
+
+	f->nth = 0;
+	for (i = 0; i < ARRAY_LEN(settings); i++)
+		if (write_value(settings[i][0], settings[i][1]))
+			return -EOPNOTSUPP;
+	f->fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	return f->fd < 0 ? -EOPNOTSUPP : 0;
+}
+
+void faults_close(struct faults *f)
+{
+	close(f->fd);
+}
+
+void fault_arm(struct faults *f)
+{
+	char nth[16];
+
+	snprintf(nth, sizeof(nth), "%u", ++f->nth);
+	if (pwrite(f->fd, nth, strlen(nth), 0) < 0)
+		abort();
+}
+
+bool fault_hit(struct faults *f)
+{
+	char left[16] = "";
+	bool hit;
+
+	/* Copies to user space itself, and fails if that is the place. */
+	hit = pread(f->fd, left, sizeof(left) - 1, 0) > 0 && !atoi(left);
+	while (!hit && pwrite(f->fd, "0", 1, 0) < 0)
+		;
+	return hit;
+}

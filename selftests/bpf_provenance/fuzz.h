@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __BPF_PROVENANCE_FUZZ_H
+#define __BPF_PROVENANCE_FUZZ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/*
+ * What a fuzzer does follows from its seed: FUZZ_SEED, or a new one. It goes on for
+ * FUZZ_SECONDS, or for a few.
+ */
+#define FUZZ_TIMEOUT 7200	/* FUZZ_SECONDS may be an hour */
+
+struct fuzz {
+	uint32_t seed;
+	uint32_t x;
+	unsigned long rounds;
+	time_t end;
+};
+
+void fuzz_begin(struct fuzz *f);
+bool fuzz_goes_on(struct fuzz *f);
+
+/* A number from 0 to @n - 1. */
+unsigned int fuzz_pick(struct fuzz *f, unsigned int n);
+
+#endif
