@@ -27,7 +27,8 @@ NR == FNR { touched[$0]; next }
 depth && depth <= 3 && / [A-Za-z_][A-Za-z0-9_.]* \([^ ]+:[0-9]+/ {
 	depth++
 	decoded = 1
-	if (/\[[a-z0-9_]+\] *$/)
+	# Behind the place, the module, in brackets or not.
+	if (/\) +\[?[A-Za-z0-9_]+\]? *$/)
 		keep = 1
 	# function (inlined.h:12 (discriminator 2) file.c:345)
 	m = split($0, at, /[ ()]+/)

@@ -86,6 +86,8 @@ static int racer(void *unused)
 {
 	while (!kthread_should_stop()) {
 		counter++;
+		/* Or the compiler keeps it in a register all the time. */
+		barrier();
 		cond_resched();
 	}
 	return 0;
@@ -100,6 +102,7 @@ static void race(void)
 		return;
 	while (time_before(jiffies, end)) {
 		counter++;
+		barrier();
 		cond_resched();
 	}
 	kthread_stop(task);

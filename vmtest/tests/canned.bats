@@ -124,6 +124,8 @@ kcsan()
 	[[ $output == *"BUG: KCSAN"* ]]
 	kcsan "g (vmtest/faults/planted_faults.c:12) [planted_faults]"
 	[[ $output == *"BUG: KCSAN"* ]]
+	kcsan "g (vmtest/faults/planted_faults.c:12) planted_faults"
+	[[ $output == *"BUG: KCSAN"* ]]
 }
 
 @test "ktap: the flat TAP of one program" {
