@@ -1298,9 +1298,6 @@ TEST_F(fail_nth, load)
 			fd = bpf_link_create(self->prog, 0, BPF_TRACE_FENTRY, NULL);
 			break;
 		case STRUCT_OPS:
-			/* Until it is there: it can't come twice. */
-			if (link)
-				break;
 			link = bpf_map__attach_struct_ops(self->skel->maps.ca);
 			fd = link ? -1 : -errno;
 			break;
@@ -1313,6 +1310,14 @@ TEST_F(fail_nth, load)
 			EXPECT_TRUE(hit && (fd == -ENOMEM || fd == -EFAULT || fd == -ENOSPC))
 				TH_LOG("%s at fault %u", strerror(-fd), self->faults.nth);
 		}
+		/* A map can be registered once. */
+		if (link && hit) {
+			bpf_link__destroy(link);
+			link = NULL;
+			bpf_event__destroy(self->skel);
+			self->skel = load_struct_ops();
+			ASSERT_NE(NULL, self->skel);
+		}
 		take_all(&self->ev, &self->rings);
 	} while (hit);
 	EXPECT_LT(0, failed);
@@ -1323,7 +1328,7 @@ TEST_F(fail_nth, load)
 	self->prog = -1;
 
 	/* Some go in a work item, after a grace period: the harness ends a test that waits. */
-	while (count_live(&self->ev)) {
+	while (count_live(&self->ev) > 0) {
 		usleep(1000);
 		take_all(&self->ev, &self->rings);
 	}
@@ -2330,6 +2335,7 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 	struct fuzz *f = &self->fuzz;
 	int *prog = &self->progs[fuzz_pick(f, FUZZ_PROGS)], i = fuzz_pick(f, FUZZ_LINKS);
 	struct perf_ring **r = &self->listeners[fuzz_pick(f, FUZZ_LISTENERS)];
+	int records;
 
 	switch (fuzz_pick(f, 12)) {
 	case 0 ... 4:
@@ -2361,8 +2367,9 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 	case 10:
 		return pin_to_cpu(fuzz_pick(f, 2)) ? __LINE__ : 0;
 	default:
+		records = fuzz_pick(f, 32);
 		if (*r && (*r)->size && !(*r)->attr.write_backward)
-			while (fuzz_pick(f, 8) && perf_ring_next(*r))
+			while (records-- && perf_ring_next(*r))
 				self->records++;
 		return 0;
 	}
@@ -2391,7 +2398,7 @@ static bool is_announced(struct events *ev, int fd)
  */
 TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)
 {
-	int i, line = 0, unknown = 0;
+	int i, line = 0, err = 0, unknown = 0;
 	uint64_t lost, all = 0;
 	bool goes_on = true;
 
@@ -2401,18 +2408,19 @@ TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)
 		for (i = 0; i < FUZZ_ROUND && !line; i++) {
 			goes_on = fuzz_goes_on(&self->fuzz);
 			line = fuzz_step(self);
+			err = errno;
 			take_all(&self->ev, &self->rings);
 			if (self->progs[i % FUZZ_PROGS] >= 0)
 				unknown += !is_announced(&self->ev, self->progs[i % FUZZ_PROGS]);
 		}
 		fuzz_close(self);
 		/* The harness ends a test that waits for what does not go. */
-		while (take_all(&self->ev, &self->rings), count_live(&self->ev))
+		while (take_all(&self->ev, &self->rings), count_live(&self->ev) > 0)
 			usleep(1000);
 		for (lost = 0, i = 0; i < self->rings.nr; i++)
 			lost += perf_ring_lost(self->rings.ring[i]);
 		EXPECT_EQ(0, line)
-			TH_LOG("a call failed in line %d: %s", line, strerror(errno));
+			TH_LOG("a call failed in line %d: %s", line, strerror(err));
 		EXPECT_EQ(0, unknown);
 		EXPECT_EQ(0, lost);
 		EXPECT_EQ(0, count_gaps(&self->ev));

@@ -288,6 +288,14 @@ int one_ip_egress(struct __sk_buff *skb)
 	if (!MINE(skb))
 		return 1;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_load_bytes_relative(skb, offsetof(struct iphdr, protocol), &next, 1,
+						BPF_HDR_START_NET) ||
+		    bpf_skb_load_bytes_relative(skb, sizeof(struct iphdr), &type, 1,
+						BPF_HDR_START_NET))
+			return 0;
+		/* That of the others is for other programs to see to. */
+		if (next != IPPROTO_TEST && (next != IPPROTO_ICMP || type != 8))
+			return 1;
 		if (bpf_skb_load_bytes_relative(skb, offsetof(struct iphdr, saddr), ip, 4,
 						BPF_HDR_START_NET))
 			return 0;

@@ -635,10 +635,17 @@ static void fuzz_walk(void)
 	while ((vma = bpf_iter_task_vma_next(&it))) {
 		if (vma->vm_start >= arena + FUZZ_PAGES * PAGE_SIZE)
 			break;
-		pages += (vma->vm_end - vma->vm_start) / PAGE_SIZE;
+		bpf_for(i, (vma->vm_start - arena) / PAGE_SIZE, (vma->vm_end - arena) / PAGE_SIZE) {
+			if (i < 0 || i >= FUZZ_PAGES || !fuzz_pages[i].mapped)
+				fuzz_wrong(&rec, i, 0, __LINE__);
+			pages++;
+		}
 	}
 	err = bpf_iter_task_vma_error(&it);
 	bpf_iter_task_vma_destroy(&it);
+	/* An NMI in the interrupt's allocation. */
+	if (err == -12)		/* -ENOMEM */
+		return;
 	bpf_for(i, 0, FUZZ_PAGES)
 		mapped += fuzz_pages[i].mapped;
 	fuzz.walks++;

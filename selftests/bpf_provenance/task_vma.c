@@ -1044,14 +1044,15 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 /*
  * NMIs and hard interrupts on top of a task that maps, unmaps, protects, moves and
  * overwrites at random: but for those that meet it at this, they see its mappings as
- * it knows them. It looks for itself as well, at a seed's own pace.
+ * it knows them.
  */
 TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 {
 	struct fuzz_seen *seen = &self->skel->bss->fuzz;
 	bool failed = false;
-	int event, line = 0, i;
+	int event, line = 0, err = 0, i;
 
+	WRITE_ONCE(self->skel->bss->fuzz_changing, 1);
 	event = cpu_clock_event(1, 100 * 1000);
 	ASSERT_LE(0, event);
 	self->link = bpf_program__attach_perf_event(self->skel->progs.fuzz_interrupt, event);
@@ -1061,12 +1062,16 @@ TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 	storm_stop = false;
 	ASSERT_EQ(0, pthread_create(&self->nmis, NULL, send_nmis, &failed));
 	while (fuzz_goes_on(&self->fuzz) && !line && !READ_ONCE(seen->wrong)) {
-		WRITE_ONCE(self->skel->bss->fuzz_changing, 1);
 		line = fuzz_step(self);
+		err = errno;
+		/* An interrupt on this CPU sees what the program has written by now. */
+		barrier();
 		WRITE_ONCE(self->skel->bss->fuzz_changing, 0);
 		/* Time to be interrupted in. */
 		for (i = fuzz_pick(&self->fuzz, 20000); i; i--)
 			barrier();
+		WRITE_ONCE(self->skel->bss->fuzz_changing, 1);
+		barrier();
 	}
 	WRITE_ONCE(storm_stop, true);
 	pthread_join(self->nmis, NULL);
@@ -1076,7 +1081,7 @@ TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 	       seen->walks);
 	EXPECT_FALSE(failed);
 	EXPECT_EQ(0, line)
-		TH_LOG("a system call failed in line %d: %s", line, strerror(errno));
+		TH_LOG("a system call failed in line %d: %s", line, strerror(err));
 	EXPECT_EQ(0, seen->wrong)
 		TH_LOG("task_vma.bpf.c:%u: page %llu, error %lld, %#llx-%#llx, offset %#llx, ino %llu, flags %x",
 		       seen->why, seen->page % FUZZ_PAGES, seen->err, seen->record.start,
