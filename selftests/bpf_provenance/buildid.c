@@ -194,24 +194,6 @@ static void sample_sleepable_called_from(const void *caller)
 
 /* --- memory that fails ------------------------------------------------------------ */
 
-/* Is that in the kernel's log? */
-static bool is_logged(const char *text)
-{
-	char line[1024];
-	bool found = false;
-	ssize_t len;
-	int fd;
-
-	fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	/* EPIPE: some of it is gone. */
-	while (!found && ((len = read(fd, line, sizeof(line) - 1)) > 0 || errno == EPIPE)) {
-		line[len > 0 ? len : 0] = 0;
-		found = strstr(line, text);
-	}
-	close(fd);
-	return found;
-}
-
 static int make_stack_map(void)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_STACK_BUILD_ID);
@@ -221,9 +203,9 @@ static int make_stack_map(void)
 }
 
 /*
- * Task context: the first user since boot has the table made. Without memory for that
- * it goes without the cache, and the next user tries again. The first of all tests:
- * those that keep build IDs make the table too.
+ * Task context: the first user since boot has the table made. What fails there leaves
+ * the user without the cache at most, and the next one tries again. The first of all
+ * tests: those that keep build IDs make the table too.
  */
 TEST(fail_nth_table)
 {
@@ -256,7 +238,6 @@ TEST(fail_nth_table)
 	ASSERT_LT(0, failed);
 	if (!without)
 		SKIP(return, "the table was made before, which happens once in a boot");
-	EXPECT_TRUE(is_logged("build_id_cache: no memory for the table"));
 }
 
 FIXTURE(faults)

@@ -17,7 +17,7 @@
  *		or while random calls are made on sockets of each protocol.
  *  sctp.*	Several addresses of which one is refused, or which become the same;
  *		one association for one peer; what a refusal leaves; whose programs
- *		accepted and peeled off sockets run; the module that is unloaded.
+ *		accepted and peeled off sockets run.
  *  known.*	Policies in the manner of such as exist, and the protocols that
  *		they did not know.
  *  matrix.*	Every way to a local address or a peer, by protocol and form of
@@ -50,7 +50,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -1255,26 +1254,36 @@ FIXTURE_TEARDOWN(fail_nth)
 	cgroup_sock__destroy(self->skel);
 }
 
-static bool error_of_fault(int err)
+static bool error_of_fault(const struct cell *c, int err)
 {
 	switch (err) {
 	case -ENOMEM:
 	case -ENOBUFS:
 	case -EFAULT:
+	case -ENETUNREACH:	/* no memory for a route, */
 		return true;
+	case -EADDRINUSE:	/* or for what is known of a port */
+	case -EAGAIN:
+		return server_type(c->proto) == SOCK_STREAM;
+	case -ENFILE:		/* for the TCP socket inside */
+		return c->proto == MPTCP;
+	case -EINPROGRESS:	/* a packet was not sent, and will be again */
+		return is_sctp(c->proto);
 	default:
 		return false;
 	}
 }
 
-/* A socket that is gone when it is closed. */
+/* A socket that is gone when it is closed, and does not wait long. */
 static int make_abrupt_socket(const struct cell *c)
 {
 	const struct linger now = { .l_onoff = 1 };
+	const struct timeval soon = { .tv_usec = 500000 };
 	int fd = make_socket(c);
 
 	if (fd >= 0 && server_type(c->proto) == SOCK_STREAM &&
-	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now))) {
+	    (setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) ||
+	     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)))) {
 		close(fd);
 		return -1;
 	}
@@ -1306,11 +1315,11 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 		faults += hit;
 		if (err) {
 			failed++;
-			EXPECT_TRUE(hit && error_of_fault(err))
+			EXPECT_TRUE(hit && error_of_fault(c, err))
 				TH_LOG("%s %s: %s at fault %u", form_names[c->form],
 				       op_names[c->op], strerror(-err), self->faults.nth);
-			/* What it has bound stays so, as for any socket. */
-			if (late) {
+			/* What it has bound or begun stays so, as for any socket. */
+			if (late || err == -EINPROGRESS || c->op == FASTOPEN) {
 				close(fd);
 				fd = make_abrupt_socket(c);
 				ASSERT_LE(0, fd);
@@ -2505,68 +2514,6 @@ TEST_F(sctp, descent)
 		/* For the next socket, and for the fixture. */
 		close(cgroup_enter(CGROUP));
 	}
-}
-
-/* Binds sockets while there is SCTP; none may be bound elsewhere than at the one IP. */
-struct binder {
-	pthread_t thread;
-	unsigned long bound, elsewhere;
-	bool stop;
-};
-
-static void *bind_sctp(void *arg)
-{
-	struct binder *b = arg;
-	union addr a;
-	socklen_t len;
-	int fd;
-
-	while (!__atomic_load_n(&b->stop, __ATOMIC_RELAXED)) {
-		fd = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
-		if (fd < 0)
-			continue;
-		len = sizeof(a);
-		if (!bind(fd, &a.sa, make_addr(&a, "0.0.0.0", 0)) &&
-		    !getsockname(fd, &a.sa, &len)) {
-			b->bound++;
-			b->elsewhere += !same_ip(&a, PIN4);
-		}
-		close(fd);
-	}
-	return NULL;
-}
-
-/* The module comes and goes under attached programs and a task that uses it. */
-TEST_F(sctp, module)
-{
-	const char *path = getenv("SCTP_MODULE");
-	struct binder b = {};
-	int i, fd, busy = 0;
-	unsigned long bound;
-
-	if (!path)
-		SKIP(return, "SCTP is built in, or SCTP_MODULE does not say where it is");
-	close(self->server);
-	ASSERT_EQ(0, pthread_create(&b.thread, NULL, bind_sctp, &b));
-	for (i = 0; i < 20; i++) {
-		bound = __atomic_load_n(&b.bound, __ATOMIC_RELAXED);
-		while (__atomic_load_n(&b.bound, __ATOMIC_RELAXED) == bound)
-			sched_yield();
-		/* In use as often as not, and for a grace period after that. */
-		while (syscall(SYS_delete_module, "sctp", O_NONBLOCK)) {
-			ASSERT_TRUE(errno == EAGAIN || errno == EBUSY);
-			busy++;
-			sched_yield();
-		}
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		ASSERT_LE(0, fd);
-		ASSERT_EQ(0, syscall(SYS_finit_module, fd, "", 0));
-		close(fd);
-	}
-	__atomic_store_n(&b.stop, true, __ATOMIC_RELAXED);
-	pthread_join(b.thread, NULL);
-	EXPECT_EQ(0, b.elsewhere);
-	TH_LOG("unloaded 20 times, in use %d times; %lu sockets bound", busy, b.bound);
 }
 
 /* The founding scenario with SCTP: an own test, as it is nothing without it. */
