@@ -2434,9 +2434,10 @@ TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)
 		all += self->ev.nr;
 		forget(&self->ev);
 	} while (goes_on && !_metadata->exit_code);
-	TH_LOG("FUZZ_SEED=%u: %lu steps, %lu loads, %lu trampolines, %lu other listeners; %llu records, %lu of others",
-	       self->fuzz.seed, self->fuzz.rounds, self->loads, self->trampolines, self->opened,
-	       (unsigned long long)all, self->records);
+	TH_LOG("FUZZ_SEED=%u: %lu steps, %lu loads, %lu trampolines, %llu records",
+	       self->fuzz.seed, self->fuzz.rounds, self->loads, self->trampolines,
+	       (unsigned long long)all);
+	TH_LOG("%lu other listeners, %lu records of theirs", self->opened, self->records);
 	EXPECT_LT(0, self->loads);
 	EXPECT_LT(0, self->trampolines);
 	EXPECT_LT(0, self->opened);

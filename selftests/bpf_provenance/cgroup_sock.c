@@ -2616,6 +2616,7 @@ TEST_F(hooks, connected_control)
 
 		port = serve(&self->net, &c, &server);
 		ASSERT_LT(0, port);
+		ASSERT_EQ(server, impatient(server));
 		policy->mapped = c.form == MAPPED;
 		fd = make_socket(&c);
 		ASSERT_LE(0, fd);

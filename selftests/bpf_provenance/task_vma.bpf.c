@@ -635,7 +635,8 @@ static void fuzz_walk(void)
 	while ((vma = bpf_iter_task_vma_next(&it))) {
 		if (vma->vm_start >= arena + FUZZ_PAGES * PAGE_SIZE)
 			break;
-		bpf_for(i, (vma->vm_start - arena) / PAGE_SIZE, (vma->vm_end - arena) / PAGE_SIZE) {
+		bpf_for(i, (vma->vm_start - arena) / PAGE_SIZE,
+			(vma->vm_end - arena) / PAGE_SIZE) {
 			if (i < 0 || i >= FUZZ_PAGES || !fuzz_pages[i].mapped)
 				fuzz_wrong(&rec, i, 0, __LINE__);
 			pages++;

@@ -1083,7 +1083,7 @@ TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 	EXPECT_EQ(0, line)
 		TH_LOG("a system call failed in line %d: %s", line, strerror(err));
 	EXPECT_EQ(0, seen->wrong)
-		TH_LOG("task_vma.bpf.c:%u: page %llu, error %lld, %#llx-%#llx, offset %#llx, ino %llu, flags %x",
+		TH_LOG("line %u: page %llu, err %lld, %#llx-%#llx, offset %#llx, ino %llu, flags %x",
 		       seen->why, seen->page % FUZZ_PAGES, seen->err, seen->record.start,
 		       seen->record.end, seen->record.offset, seen->record.ino, seen->record.flags);
 	EXPECT_LT(0, seen->nmis);
