@@ -92,7 +92,12 @@ static struct result parse(const u8 *data, size_t size, bool may_fault, u32 rand
 {
 	struct inode inode = { .i_mode = S_IFREG, .i_size = size };
 	struct address_space mapping = { .host = &inode };
-	struct file file = { .inode = &inode, .f_mapping = &mapping, .data = data };
+	struct file file = {
+		.f_mode = FMODE_READ | FMODE_CAN_READ,
+		.inode = &inode,
+		.f_mapping = &mapping,
+		.data = data,
+	};
 	struct build_id_from from = { .may_fault = may_fault, .unpinned = true };
 	struct result r = {};
 

@@ -2319,7 +2319,7 @@ static struct perf_ring *fuzz_listen(FIXTURE_DATA(fuzz) *self)
 	attr.bpf_subprog = fuzz_pick(f, 2);
 	attr.write_backward = pages && !fuzz_pick(f, 4);
 	attr.sample_id_all = fuzz_pick(f, 2);
-	/* An event of a task on all CPUs, whose ring would have no place to lie. */
+	/* Of one CPU always: that of a task on all of them cannot have a ring. */
 	if (perf_ring_open(r, &attr, task ? 0 : -1, fuzz_pick(f, 2), pages)) {
 		free(r);
 		return NULL;

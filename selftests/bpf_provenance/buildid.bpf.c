@@ -17,12 +17,19 @@ struct bpf_stack_build_id samples[MAX_SAMPLES][STACK_FRAMES];
 int nr_samples;
 bool changing[MAX_SAMPLES];	/* NMIs: mappings were changed meanwhile */
 
-int removed;
+struct bpf_stack_build_id deep[DEEP_FRAMES];
+
+int removed, open_runs, read_result;
 struct cache_events events;
 
 /* bpf_file_build_id() of the file that target executed. */
 int exec_runs, exec_result;
 unsigned char exec_id[24];
+
+/* The same of a file that target opens, in the program that user space names. */
+enum asks_at_open asks_at_open;
+int open_result;
+unsigned char open_id[24];
 
 static bool on_target(void)
 {
@@ -57,6 +64,14 @@ int on_sleepable(void *ctx)
 	return 0;
 }
 
+SEC("?uprobe.s//proc/self/exe:sample_sleepable")
+int on_sleepable_deep(void *ctx)
+{
+	if (on_target())
+		bpf_get_stack(ctx, deep, sizeof(deep), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	return 0;
+}
+
 SEC("?tp_btf/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 {
@@ -85,6 +100,24 @@ int BPF_PROG(on_remove, struct folio *folio)
 		take_stack(ctx);
 		removed++;
 	}
+	return 0;
+}
+
+/* What can be read of a file that is not open yet. */
+SEC("?lsm.s/file_open")
+int BPF_PROG(on_opening, struct file *file)
+{
+	struct bpf_dynptr ptr;
+	char magic[4];
+
+	if (!on_target() || file->f_inode->i_ino != inode_nr)
+		return 0;
+	if (!bpf_dynptr_from_file(file, 0, &ptr))
+		read_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
+	bpf_dynptr_file_discard(&ptr);
+	if (bpf_ksym_exists(bpf_file_build_id))
+		open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
+	open_runs++;
 	return 0;
 }
 
@@ -128,4 +161,25 @@ int BPF_PROG(on_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm 
 	exec_result = bpf_file_build_id(bprm->file, exec_id, sizeof(exec_id));
 	exec_runs++;
 	return 0;
+}
+
+static __always_inline int at_open(struct file *file, enum asks_at_open who)
+{
+	if (!on_target() || file->f_inode->i_ino != inode_nr || asks_at_open != who)
+		return 0;
+	open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
+	open_runs++;
+	return 0;
+}
+
+SEC("?lsm/file_post_open")
+int BPF_PROG(on_open, struct file *file, int mask)
+{
+	return at_open(file, MAY_NOT_SLEEP);
+}
+
+SEC("?lsm.s/file_post_open")
+int BPF_PROG(on_open_sleepable, struct file *file, int mask)
+{
+	return at_open(file, MAY_SLEEP);
 }

@@ -175,12 +175,21 @@ noinline void sample_sleepable(void)
 	asm volatile("");
 }
 
-/* The same for sample_sleepable(), which is called on the stack below the red zone. */
-static void sample_sleepable_called_from(const void *caller)
+/*
+ * The same for sample_sleepable(), which is called on the stack below the red zone,
+ * and with up to DEEP_FRAMES - 1 callers.
+ */
+static void sample_sleepable_called_by(const void * const *callers, int n)
 {
 #ifdef __x86_64__
-	uint64_t chain[2] = { 0, (uintptr_t)caller };
-	uint64_t *frame = chain;
+	uint64_t chain[DEEP_FRAMES - 1][2] = {};
+	uint64_t *frame = chain[0];
+	int i;
+
+	for (i = 0; i < n; i++) {
+		chain[i][0] = i + 1 < n ? (uintptr_t)chain[i + 1] : 0;
+		chain[i][1] = (uintptr_t)callers[i];
+	}
 
 	asm volatile("mov %%rsp, %%r12\n\tlea -128(%%rsp), %%rsp\n\tand $-16, %%rsp\n\t"
 		     "xchg %%rbp, %[frame]\n\tcall *%[fn]\n\txchg %%rbp, %[frame]\n\t"
@@ -190,6 +199,11 @@ static void sample_sleepable_called_from(const void *caller)
 		     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
 		       "memory", "cc");
 #endif
+}
+
+static void sample_sleepable_called_from(const void *caller)
+{
+	sample_sleepable_called_by(&caller, 1);
 }
 
 /* --- memory that fails ------------------------------------------------------------ */
@@ -477,6 +491,112 @@ TEST_F(faults, frozen_folio)
 	EXPECT_EQ(1, self->skel->bss->nr_samples);
 }
 
+/*
+ * LSM, may sleep: a file that is not open yet, or not to be read, can't be read. It is
+ * no reason to warn, where a warning ends the kernel.
+ */
+TEST_F(faults, not_open_for_reading)
+{
+	static const int modes[] = { O_RDONLY, O_WRONLY };
+	char old[16] = "0";
+	int fd, i;
+
+	load(_metadata, self, self->skel->progs.on_opening, NULL);
+	new_file(_metadata, self, 256);
+	fd = open("/proc/sys/kernel/panic_on_warn", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_LT(0, read(fd, old, sizeof(old) - 1));
+	ASSERT_EQ(1, pwrite(fd, "1", 1, 0));
+	for (i = 0; i < (int)ARRAY_LEN(modes); i++) {
+		self->skel->bss->open_result = -EAGAIN;
+		close(open(self->path, modes[i] | O_CLOEXEC));
+		EXPECT_EQ(i + 1, self->skel->bss->open_runs);
+		EXPECT_EQ(-EBADF, self->skel->bss->read_result);
+		EXPECT_EQ(-EAGAIN, self->skel->bss->open_result);
+	}
+	pwrite(fd, old, strlen(old), 0);
+	close(fd);
+}
+
+/* Task context, may sleep: callers in more files than are remembered, one mapped twice. */
+TEST_F(faults, many_files)
+{
+	static const int files[DEEP_FRAMES - 1] = { 0, 1, 2, 2, 0 };
+	const struct bpf_stack_build_id *frame = self->skel->bss->deep + 1;
+	const void *callers[ARRAY_LEN(files)];
+	unsigned char ids[3][ID_SIZE];
+	char *maps[ARRAY_LEN(files)];
+	int fds[3], i;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	load(_metadata, self, self->skel->progs.on_sleepable_deep, NULL);
+	for (i = 0; i < 3; i++) {
+		memset(self->id, i + 1, ID_SIZE);
+		memcpy(ids[i], self->id, ID_SIZE);
+		new_file(_metadata, self, 256);
+		fds[i] = self->fd;
+		ASSERT_EQ(0, unlink(self->path));
+	}
+	for (i = 0; i < (int)ARRAY_LEN(files); i++) {
+		maps[i] = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fds[files[i]], 0);
+		ASSERT_NE(MAP_FAILED, maps[i]);
+		callers[i] = maps[i] + 16 * (i + 1);
+	}
+
+	sample_sleepable_called_by(callers, ARRAY_LEN(callers));
+
+	for (i = 0; i < (int)ARRAY_LEN(files); i++) {
+		EXPECT_TRUE(is_valid(frame + i))
+			TH_LOG("caller %d", i);
+		EXPECT_EQ(16 * (i + 1), frame[i].offset);
+		EXPECT_EQ(0, memcmp(frame[i].build_id, ids[files[i]], ID_SIZE));
+		munmap(maps[i], PAGE);
+	}
+	for (i = 0; i < 3; i++)
+		close(fds[i]);
+	self->fd = -1;
+}
+
+/* Task context: a 32-bit program has a build ID, whatever it runs on. */
+TEST_F(faults, elf32)
+{
+	struct {
+		Elf32_Ehdr ehdr;
+		Elf32_Phdr phdr[2];
+	} elf = {
+		.ehdr = {
+			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT },
+			.e_type = ET_DYN,
+			.e_machine = EM_386,
+			.e_version = EV_CURRENT,
+			.e_phoff = sizeof(elf.ehdr),
+			.e_ehsize = sizeof(elf.ehdr),
+			.e_phentsize = sizeof(elf.phdr[0]),
+			.e_phnum = ARRAY_LEN(elf.phdr),
+		},
+		.phdr = {
+			{ .p_type = PT_LOAD },
+			{ .p_type = PT_NOTE, .p_offset = 256, .p_align = 4,
+			  .p_filesz = sizeof(struct elf_note) },
+		},
+	};
+	unsigned char id[ID_SIZE];
+
+	new_file(_metadata, self, 256);
+	ASSERT_EQ(sizeof(elf), pwrite(self->fd, &elf, sizeof(elf), 0));
+	map_file(_metadata, self, PAGE);
+	ASSERT_EQ(ID_SIZE, procmap_build_id(self->map, id));
+	EXPECT_EQ(0, memcmp(id, self->id, ID_SIZE));
+	/* Headers that the file does not have. */
+	close(self->fd);
+	self->fd = open(self->path, O_RDWR | O_CLOEXEC);
+	elf.ehdr.e_phoff = PAGE * 16;
+	ASSERT_EQ(sizeof(elf), pwrite(self->fd, &elf, sizeof(elf), 0));
+	EXPECT_EQ(0, procmap_build_id(self->map, id));
+}
+
 /* --- in the NMI --------------------------------------------------------------- */
 
 FIXTURE(nmi)
@@ -602,6 +722,9 @@ TEST_F(nmi, after_user_mode)
 	/* Back in user mode, the thread has had the header read ahead. */
 	for (i = 0; i < 1000 && !resident(self->header); i++)
 		spinner_wait(&self->spinner);
+	/* With PREEMPT_RT, an NMI does not look into the page cache: it asks once more. */
+	if (!access("/sys/kernel/realtime", F_OK))
+		sample(_metadata, self, 1);
 	first = self->skel->bss->nr_samples;
 	sample(_metadata, self, 20);
 
@@ -1136,6 +1259,42 @@ static long wait_for_entries(long n)
 	return count_entries(&size);
 }
 
+/* One of many files: its path, the file itself, and one use of it. */
+static void path_nr(FIXTURE_DATA(faults) *self, int n)
+{
+	snprintf(self->path, sizeof(self->path), "%s/%d", self->dir, n);
+}
+
+static void make_id(unsigned char *id, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < ID_SIZE; i += sizeof(n))
+		memcpy(id + i, &n, sizeof(n));
+}
+
+static void new_file_nr(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, int n)
+{
+	path_nr(self, n);
+	make_id(self->id, n);
+	new_file(_metadata, self, 256);
+}
+
+/* True if what the kernel says is the build ID that the fixture has. */
+static bool has_own_id(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
+{
+	unsigned char id[ID_SIZE];
+	bool ok;
+
+	map_file(_metadata, self, PAGE);
+	ok = procmap_build_id(self->map, id) == ID_SIZE && !memcmp(id, self->id, ID_SIZE);
+	close(self->fd);
+	self->fd = -1;
+	munmap(self->map, PAGE);
+	self->map = MAP_FAILED;
+	return ok;
+}
+
 #define MANY 3000
 
 /* Task context: what many files cost, and that nothing is left when they are gone. */
@@ -1153,13 +1312,8 @@ TEST_F(cache, memory)
 	ASSERT_LE(0, before);
 
 	for (i = 0; i < MANY; i++) {
-		snprintf(self->f.path, sizeof(self->f.path), "%s/%d", self->f.dir, i);
-		new_file(_metadata, &self->f, 256);
-		map_file(_metadata, &self->f, PAGE);
-		close(self->f.fd);
-		self->f.fd = -1;
-		munmap(self->f.map, PAGE);
-		self->f.map = MAP_FAILED;
+		new_file_nr(_metadata, &self->f, i);
+		ASSERT_TRUE(has_own_id(_metadata, &self->f));
 	}
 	n = count_entries(&size) - before;
 	/* A bucket that is full gives one up for another. */
@@ -1168,7 +1322,7 @@ TEST_F(cache, memory)
 	TH_LOG("%d files: %ld entries of %u bytes, %ld bytes", MANY, n, size, n * size);
 
 	for (i = 0; i < MANY; i++) {
-		snprintf(self->f.path, sizeof(self->f.path), "%s/%d", self->f.dir, i);
+		path_nr(&self->f, i);
 		ASSERT_EQ(0, unlink(self->f.path));
 	}
 	EXPECT_EQ(before, wait_for_entries(before));
@@ -1180,6 +1334,35 @@ TEST_F(cache, memory)
 	ASSERT_EQ(0, switch_cache(false));
 	EXPECT_EQ(0, wait_for_entries(0));
 	ASSERT_EQ(0, switch_cache(true));
+}
+
+/* Task context: in a bucket that is full, the oldest makes room, and is read again. */
+TEST_F_TIMEOUT(cache, eviction, 900)
+{
+	int i, nr = 0, wrong = 0, max = 40000;
+	unsigned int size;
+	long before;
+
+	ASSERT_EQ(0, switch_cache(false));
+	ASSERT_EQ(0, wait_for_entries(0));
+	ASSERT_EQ(0, switch_cache(true));
+	before = count_entries(&size);
+	/* Which files share a bucket is the kernel's secret: until two too many did. */
+	do {
+		for (i = 0; i < 1000; i++, nr++) {
+			new_file_nr(_metadata, &self->f, nr);
+			wrong += !has_own_id(_metadata, &self->f);
+		}
+	} while (count_entries(&size) - before == nr && nr < max);
+	TH_LOG("%d files: %ld entries", nr, count_entries(&size) - before);
+	EXPECT_GT(max, nr);
+	for (i = 0; i < nr; i++) {
+		path_nr(&self->f, i);
+		make_id(self->f.id, i);
+		wrong += !has_own_id(_metadata, &self->f);
+		ASSERT_EQ(0, unlink(self->f.path));
+	}
+	EXPECT_EQ(0, wrong);
 }
 
 /* --- overwriting --------------------------------------------------------------- */
@@ -1222,14 +1405,6 @@ FIXTURE_TEARDOWN(overwrite)
 {
 	if (self->f.skel)
 		free_fixture(&self->f);
-}
-
-static void make_id(unsigned char *id, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < ID_SIZE; i += sizeof(n))
-		memcpy(id + i, &n, sizeof(n));
 }
 
 /* Writes build ID @n, in the way that the variant names. */
@@ -1344,34 +1519,23 @@ TEST_F(overwrite, storm)
 
 FIXTURE(kfunc)
 {
-	struct buildid *skel;
-	char dir[200], path[256];
+	FIXTURE_DATA(faults) f;
 };
 
 FIXTURE_SETUP(kfunc)
 {
 	if (!has_cache())
 		SKIP(return, "this kernel has no bpf_file_build_id()");
-	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
-	snprintf(self->path, sizeof(self->path), "%s/program", self->dir);
-	self->skel = buildid__open();
-	ASSERT_NE(NULL, self->skel);
-	bpf_program__set_autoload(self->skel->progs.on_exec, true);
-	ASSERT_EQ(0, buildid__load(self->skel));
-	ASSERT_EQ(0, buildid__attach(self->skel));
+	new_fixture(_metadata, &self->f);
 }
 
 FIXTURE_TEARDOWN(kfunc)
 {
-	if (!self->skel)
-		return;
-	buildid__destroy(self->skel);
-	unlink(self->path);
-	rmdir(self->dir);
+	free_fixture(&self->f);
 }
 
 /* Runs the program with the child as target. */
-static int run_target(FIXTURE_DATA(kfunc) *self)
+static int run_target(FIXTURE_DATA(faults) *self)
 {
 	int fds[2], status;
 	pid_t pid;
@@ -1406,21 +1570,65 @@ TEST_F(kfunc, exec)
 	int i, len, with = 0, without = 0;
 	unsigned char id[ID_SIZE];
 
+	load(_metadata, &self->f, self->f.skel->progs.on_exec, NULL);
 	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
-		ASSERT_EQ(0, copy_file(programs[i], self->path));
-		len = libelf_build_id(self->path, id);
+		ASSERT_EQ(0, copy_file(programs[i], self->f.path));
+		len = libelf_build_id(self->f.path, id);
 		ASSERT_LE(0, len);
-		ASSERT_EQ(0, run_target(self));
-		unlink(self->path);
+		ASSERT_EQ(0, run_target(&self->f));
+		unlink(self->f.path);
 
-		ASSERT_EQ(1, self->skel->bss->exec_runs);
-		EXPECT_EQ(len ?: -ENOENT, self->skel->bss->exec_result)
+		ASSERT_EQ(1, self->f.skel->bss->exec_runs);
+		EXPECT_EQ(len ?: -ENOENT, self->f.skel->bss->exec_result)
 			TH_LOG("%s", programs[i]);
-		EXPECT_EQ(0, memcmp(id, self->skel->bss->exec_id, len));
+		EXPECT_EQ(0, memcmp(id, self->f.skel->bss->exec_id, len));
 		len ? with++ : without++;
 	}
 	EXPECT_LT(0, with);
 	EXPECT_LT(0, without);
+}
+
+/*
+ * In open(): of a file that is not in the page cache, a program that may not sleep
+ * can't tell; one that may has it read. Then it is kept, and either knows.
+ */
+TEST_F(kfunc, open)
+{
+	static const struct {
+		enum asks_at_open who;
+		int flags, result;
+	} opens[] = {
+		{ MAY_NOT_SLEEP, 0, -EAGAIN },
+		/* What the parser reads is not aligned for that. */
+		{ MAY_SLEEP, O_DIRECT, -EAGAIN },
+		{ MAY_SLEEP, 0, ID_SIZE },
+		{ MAY_NOT_SLEEP, 0, ID_SIZE },
+	};
+	int i;
+
+	load(_metadata, &self->f, self->f.skel->progs.on_open,
+	     self->f.skel->progs.on_open_sleepable);
+	ASSERT_EQ(0, pin_to_cpu(0));
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	/* Not to be executed: nobody asks when it is mapped. */
+	self->f.map_size = PAGE;
+	self->f.map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, self->f.map);
+
+	for (i = 0; i < (int)ARRAY_LEN(opens); i++) {
+		ASSERT_EQ(0, page_out(self->f.map));
+		self->f.skel->bss->asks_at_open = opens[i].who;
+		close(open(self->f.path, O_RDONLY | O_CLOEXEC | opens[i].flags));
+		self->f.skel->bss->asks_at_open = NOBODY;
+		ASSERT_EQ(i + 1, self->f.skel->bss->open_runs);
+		EXPECT_EQ(opens[i].result, self->f.skel->bss->open_result);
+		if (opens[i].result == ID_SIZE)
+			EXPECT_EQ(0, memcmp(self->f.id, self->f.skel->bss->open_id, ID_SIZE));
+	}
+	EXPECT_FALSE(resident(self->f.map));
 }
 
 TEST_HARNESS_MAIN

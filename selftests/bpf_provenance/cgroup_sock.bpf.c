@@ -174,6 +174,7 @@ int one_ip_connect4(struct bpf_sock_addr *ctx)
 {
 	struct sockaddr_in sin = {
 		.sin_family = AF_INET,
+		.sin_port = policy.port,
 		.sin_addr.s_addr = policy.pin4,
 	};
 
@@ -273,6 +274,12 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
+/* @size bytes from @offset of the network header on. */
+static int load_net(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, offset, to, size, BPF_HDR_START_NET);
+}
+
 /*
  * What no other program sees: the source that is on the wire. Packets of the
  * peer, whose sockets this process has too, are none of it.
@@ -288,16 +295,13 @@ int one_ip_egress(struct __sk_buff *skb)
 	if (!MINE(skb))
 		return 1;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (bpf_skb_load_bytes_relative(skb, offsetof(struct iphdr, protocol), &next, 1,
-						BPF_HDR_START_NET) ||
-		    bpf_skb_load_bytes_relative(skb, sizeof(struct iphdr), &type, 1,
-						BPF_HDR_START_NET))
+		if (load_net(skb, offsetof(struct iphdr, protocol), &next, 1) ||
+		    load_net(skb, sizeof(struct iphdr), &type, 1))
 			return 0;
 		/* That of the others is for other programs to see to. */
 		if (next != IPPROTO_TEST && (next != IPPROTO_ICMP || type != 8))
 			return 1;
-		if (bpf_skb_load_bytes_relative(skb, offsetof(struct iphdr, saddr), ip, 4,
-						BPF_HDR_START_NET))
+		if (load_net(skb, offsetof(struct iphdr, saddr), ip, 4))
 			return 0;
 		pinned = ip[0] == policy.pin4;
 	} else {
@@ -305,15 +309,12 @@ int one_ip_egress(struct __sk_buff *skb)
 		 * Neighbour discovery is the kernel's, on a socket of this
 		 * cgroup, in which the network namespace was made.
 		 */
-		if (bpf_skb_load_bytes_relative(skb, offsetof(struct ipv6hdr, nexthdr), &next, 1,
-						BPF_HDR_START_NET) ||
-		    bpf_skb_load_bytes_relative(skb, sizeof(struct ipv6hdr), &type, 1,
-						BPF_HDR_START_NET))
+		if (load_net(skb, offsetof(struct ipv6hdr, nexthdr), &next, 1) ||
+		    load_net(skb, sizeof(struct ipv6hdr), &type, 1))
 			return 0;
 		if (next != IPPROTO_TEST && (next != IPPROTO_ICMPV6 || type != 128))
 			return 1;
-		if (bpf_skb_load_bytes_relative(skb, offsetof(struct ipv6hdr, saddr), ip, 16,
-						BPF_HDR_START_NET))
+		if (load_net(skb, offsetof(struct ipv6hdr, saddr), ip, 16))
 			return 0;
 		pinned = ip[0] == policy.pin6[0] && ip[1] == policy.pin6[1] &&
 			 ip[2] == policy.pin6[2] && ip[3] == policy.pin6[3];

@@ -238,19 +238,50 @@ int BPF_PROG(in_mmap, unsigned long addr)
 /* --- one query -------------------------------------------------------------------- */
 
 __u64 query_flags;
-__u32 query_size;
+__u32 query_size, query_shift;
 long query_result;
-char query_out[2 * sizeof(struct record)];
+char query_out[2 * sizeof(struct record) + sizeof(__u64)];
 
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(query_once, struct pt_regs *regs, long id)
 {
-	__u32 size = query_size;
+	__u32 size = query_size, shift = query_shift;
 
-	if (!on_target() || id != sample_nr || size > sizeof(query_out) ||
-	    !bpf_ksym_exists(bpf_task_vma_query))
+	if (!on_target() || id != sample_nr || size > sizeof(query_out) - sizeof(__u64) ||
+	    shift >= sizeof(__u64) || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
-	query_result = bpf_task_vma_query(query_addr, query_flags, query_out, size);
+	query_result = bpf_task_vma_query(query_addr, query_flags, query_out + shift, size);
+	return 0;
+}
+
+/* Somebody else's mappings: nr_vmas, or why not, with interrupts on and off. */
+pid_t other_pid;
+long other_err[2];
+__u32 other_vmas;
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(other_task, struct pt_regs *regs, long id)
+{
+	struct bpf_iter_task_vma it;
+	struct task_struct *task;
+	unsigned long flags;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	task = bpf_task_from_pid(other_pid);
+	if (!task)
+		return 0;
+	other_vmas = 0;
+	other_err[0] = bpf_iter_task_vma_new(&it, task, 0);
+	while (bpf_iter_task_vma_next(&it))
+		other_vmas++;
+	bpf_iter_task_vma_destroy(&it);
+	bpf_local_irq_save(&flags);
+	other_err[1] = bpf_iter_task_vma_new(&it, task, 0);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_local_irq_restore(&flags);
+	bpf_task_release(task);
+	seen.runs++;
 	return 0;
 }
 

@@ -535,6 +535,26 @@ TEST_F(query, errors)
 	EXPECT_EQ(-ENOENT, query(self->skel, 0xffffffffff600000ULL, 0, size));
 }
 
+/* Syscall entry: a record that lies at no multiple of eight bytes is the same. */
+TEST_F(query, misaligned)
+{
+	char *out = self->skel->bss->query_out;
+	struct record aligned;
+	unsigned int shift;
+
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	ASSERT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, sizeof(aligned)));
+	memcpy(&aligned, out, sizeof(aligned));
+	ASSERT_NE(0, aligned.ino);
+	for (shift = 1; shift < 8; shift++) {
+		self->skel->bss->query_shift = shift;
+		ASSERT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, sizeof(aligned)));
+		EXPECT_EQ(0, memcmp(out + shift, &aligned, sizeof(aligned)));
+		EXPECT_EQ('\xff', out[shift - 1]);
+		EXPECT_EQ('\xff', out[shift + sizeof(aligned)]);
+	}
+}
+
 /* Syscall entry: a call passes over so many mappings, and says where to go on. */
 TEST_F(query, bounded)
 {
@@ -621,6 +641,11 @@ TEST_F(query, fail_nth)
 	EXPECT_EQ(0, err);
 	EXPECT_EQ(1, seen->runs);
 	EXPECT_EQ(1, seen->complete);
+
+	/* Not because there are no faults. */
+	fault_arm(&faults);
+	EXPECT_GT(0, memfd_create("fault", MFD_CLOEXEC));
+	EXPECT_TRUE(fault_hit(&faults));
 	faults_close(&faults);
 }
 
@@ -696,16 +721,8 @@ static char *storm_arena;
 static int storm_files[FILES];
 static bool storm_stop;
 static unsigned long storm_changes;
-
-static unsigned int next_random(void)
-{
-	static unsigned int x = 1;
-
-	x ^= x << 13;
-	x ^= x >> 17;
-	x ^= x << 5;
-	return x;
-}
+/* Of the thread that changes them: the same changes each time. */
+static struct fuzz storm_fuzz = { .x = 1 };
 
 static off_t offset_in(int file, const char *at)
 {
@@ -717,20 +734,20 @@ static int random_prot(void)
 {
 	static const int prots[] = { PROT_NONE, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC };
 
-	return prots[next_random() % ARRAY_LEN(prots)];
+	return prots[fuzz_pick(&storm_fuzz, ARRAY_LEN(prots))];
 }
 
 /* Changes some pages of a slot: maps, unmaps, splits, merges, moves to the other arena. */
 static int change_slot(void)
 {
-	unsigned int slot = next_random() % SLOTS, from = next_random() % WORK_PAGES;
-	unsigned int pages = 1 + next_random() % (WORK_PAGES - from);
-	unsigned int half = next_random() % ARENAS, file = next_random() % FILES;
+	unsigned int slot = fuzz_pick(&storm_fuzz, SLOTS), from = fuzz_pick(&storm_fuzz, WORK_PAGES);
+	unsigned int pages = 1 + fuzz_pick(&storm_fuzz, WORK_PAGES - from);
+	unsigned int half = fuzz_pick(&storm_fuzz, ARENAS), file = fuzz_pick(&storm_fuzz, FILES);
 	char *p = storm_arena + half * ARENA_SIZE + slot * SLOT_SIZE + from * PAGE_SIZE;
 	char *other = storm_arena + !half * ARENA_SIZE + slot * SLOT_SIZE + from * PAGE_SIZE;
 	void *ret;
 
-	switch (next_random() % 8) {
+	switch (fuzz_pick(&storm_fuzz, 8)) {
 	case 0:
 		return munmap(p, pages * PAGE_SIZE);
 	case 1 ... 3:
@@ -760,7 +777,7 @@ static void *storm_writer(void *arg)
 			*failed = true;
 		WRITE_ONCE(storm_changes, storm_changes + 1);
 		/* So that readers meet it at any point, and not always within a change. */
-		for (pause = next_random() % 32768; pause; pause--)
+		for (pause = fuzz_pick(&storm_fuzz, 32768); pause; pause--)
 			barrier();
 	}
 	return NULL;
@@ -929,8 +946,6 @@ FIXTURE_TEARDOWN(fuzz)
 {
 	int i;
 
-	if (!self->skel)
-		return;
 	bpf_link__destroy(self->link);
 	task_vma__destroy(self->skel);
 	for (i = 0; i < FUZZ_FILES; i++) {
@@ -1244,6 +1259,58 @@ TEST_F(end, stays)
 		TH_LOG("bpf_iter_task_vma_next() returned a VMA after it had returned NULL");
 }
 
+/* --- other tasks ------------------------------------------------------------------- */
+
+static int count_maps(pid_t pid)
+{
+	char path[64];
+	int c, n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	f = fopen(path, "r");
+	while (f && (c = getc(f)) != EOF)
+		n += c == '\n';
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Syscall entry: those of others are held, which takes interrupts that are on. */
+TEST(other_task)
+{
+	struct task_vma *skel = task_vma__open();
+	pid_t pid;
+
+	ASSERT_NE(NULL, skel);
+	skel->bss->target = gettid();
+	skel->bss->sample_nr = SYS_getppid;
+	load_query(_metadata, skel, skel->progs.other_task, NULL);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		for (;;)
+			pause();
+	skel->bss->other_pid = pid;
+	syscall(SYS_getppid);
+	EXPECT_EQ(1, skel->bss->seen.runs);
+	EXPECT_EQ(0, skel->bss->other_err[0]);
+	/* And [vsyscall], which is no mapping. */
+	EXPECT_LT(10, skel->bss->other_vmas);
+	EXPECT_GE(1, count_maps(pid) - (int)skel->bss->other_vmas);
+	EXPECT_EQ(-EBUSY, skel->bss->other_err[1]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+
+	/* kthreadd */
+	skel->bss->other_pid = 2;
+	syscall(SYS_getppid);
+	EXPECT_EQ(2, skel->bss->seen.runs);
+	EXPECT_EQ(-ENOENT, skel->bss->other_err[0]);
+	EXPECT_EQ(0, skel->bss->other_vmas);
+	task_vma__destroy(skel);
+}
+
 /* --- the writer -------------------------------------------------------------------- */
 
 FIXTURE(writer)
@@ -1265,8 +1332,6 @@ FIXTURE_SETUP(writer)
 
 FIXTURE_TEARDOWN(writer)
 {
-	if (!self->skel)
-		return;
 	bpf_link__destroy(self->link);
 	task_vma__destroy(self->skel);
 }
@@ -1352,8 +1417,6 @@ FIXTURE_SETUP(exit)
 
 FIXTURE_TEARDOWN(exit)
 {
-	if (!self->skel)
-		return;
 	task_vma__destroy(self->skel);
 }
 

@@ -68,7 +68,12 @@ struct address_space {
 	struct xarray i_pages;
 };
 
+typedef unsigned int fmode_t;
+#define FMODE_READ 1
+#define FMODE_CAN_READ 2
+
 struct file {
+	fmode_t f_mode;
 	struct inode *inode;
 	struct address_space *f_mapping;
 	const u8 *data;
