@@ -11,6 +11,8 @@ help:
 	@echo 'make perf              what perf makes of BPF programs that are gone, with and without the series'
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make fuzz              for 10 minutes: ELF files against libelf; system calls and programs in a VM'
+	@echo 'make coverage          which lines of the series its tests run'
+	@echo 'make regress           the BPF tests of Linux itself, base against series'
 	@echo 'make shell             a shell in a VM with the patched kernel'
 	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
 	@echo 'make edit              the series as commits in build/linux, and how to change them'
@@ -30,7 +32,7 @@ check-debug:
 controls:
 	@scripts/ci $@ $(CONTROLS)
 
-bench:
+bench coverage regress:
 	@scripts/$@
 
 fuzz:
@@ -51,4 +53,4 @@ edit export:
 clean:
 	@scripts/series clean
 
-.PHONY: help run check perf check-debug controls seeds bench fuzz shell apply edit export clean
+.PHONY: help run check perf check-debug controls seeds bench coverage regress fuzz shell apply edit export clean
