@@ -93,7 +93,7 @@ static struct result parse(const u8 *data, size_t size, bool may_fault, u32 rand
 	struct inode inode = { .i_mode = S_IFREG, .i_size = size };
 	struct address_space mapping = { .host = &inode };
 	struct file file = {
-		.f_mode = FMODE_READ | FMODE_CAN_READ,
+		.f_mode = FMODE_READ | FMODE_OPENED,
 		.inode = &inode,
 		.f_mapping = &mapping,
 		.data = data,

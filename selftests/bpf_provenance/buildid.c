@@ -508,17 +508,17 @@ TEST_F(faults, not_open_for_reading)
 	ASSERT_LT(0, read(fd, old, sizeof(old) - 1));
 	ASSERT_EQ(1, pwrite(fd, "1", 1, 0));
 	for (i = 0; i < (int)ARRAY_LEN(modes); i++) {
-		self->skel->bss->open_result = -EAGAIN;
+		self->skel->bss->read_result = self->skel->bss->open_result = 1;
 		close(open(self->path, modes[i] | O_CLOEXEC));
 		EXPECT_EQ(i + 1, self->skel->bss->open_runs);
 		EXPECT_EQ(-EBADF, self->skel->bss->read_result);
-		EXPECT_EQ(-EAGAIN, self->skel->bss->open_result);
+		EXPECT_EQ(has_cache() ? -EAGAIN : 1, self->skel->bss->open_result);
 	}
 	pwrite(fd, old, strlen(old), 0);
 	close(fd);
 }
 
-/* Task context, may sleep: callers in more files than are remembered, one mapped twice. */
+/* Task context, may sleep: callers in more files than are remembered, two mapped twice. */
 TEST_F(faults, many_files)
 {
 	static const int files[DEEP_FRAMES - 1] = { 0, 1, 2, 2, 0 };
@@ -592,6 +592,7 @@ TEST_F(faults, elf32)
 	/* Headers that the file does not have. */
 	close(self->fd);
 	self->fd = open(self->path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, self->fd);
 	elf.ehdr.e_phoff = PAGE * 16;
 	ASSERT_EQ(sizeof(elf), pwrite(self->fd, &elf, sizeof(elf), 0));
 	EXPECT_EQ(0, procmap_build_id(self->map, id));
@@ -1336,33 +1337,46 @@ TEST_F(cache, memory)
 	ASSERT_EQ(0, switch_cache(true));
 }
 
-/* Task context: in a bucket that is full, the oldest makes room, and is read again. */
+/*
+ * Task context: in a bucket that is full, the oldest makes room. What is kept of each
+ * new file is found; what is not kept any more is read again.
+ */
 TEST_F_TIMEOUT(cache, eviction, 900)
 {
-	int i, nr = 0, wrong = 0, max = 40000;
+	struct cache_events *events = &self->f.skel->bss->events;
+	int i, nr = 0, wrong = 0, max = 30000;
 	unsigned int size;
-	long before;
+	long before, kept;
+	struct stat st;
 
 	ASSERT_EQ(0, switch_cache(false));
 	ASSERT_EQ(0, wait_for_entries(0));
 	ASSERT_EQ(0, switch_cache(true));
 	before = count_entries(&size);
-	/* Which files share a bucket is the kernel's secret: until two too many did. */
+	ASSERT_LE(0, before);
+	/* Which files share a bucket is the kernel's secret: until too many did. */
 	do {
 		for (i = 0; i < 1000; i++, nr++) {
 			new_file_nr(_metadata, &self->f, nr);
 			wrong += !has_own_id(_metadata, &self->f);
 		}
-	} while (count_entries(&size) - before == nr && nr < max);
-	TH_LOG("%d files: %ld entries", nr, count_entries(&size) - before);
-	EXPECT_GT(max, nr);
+		kept = count_entries(&size) - before;
+	} while (kept >= nr && nr < max);
+	TH_LOG("%d files: %ld entries", nr, kept);
+	EXPECT_LT(0, kept);
+	EXPECT_GT(nr, kept);
+	EXPECT_EQ(nr, events->hits);
+	ASSERT_EQ(nr, events->parses);
 	for (i = 0; i < nr; i++) {
 		path_nr(&self->f, i);
 		make_id(self->f.id, i);
+		ASSERT_EQ(0, stat(self->f.path, &st));
+		self->f.skel->bss->inode_nr = st.st_ino;
 		wrong += !has_own_id(_metadata, &self->f);
 		ASSERT_EQ(0, unlink(self->f.path));
 	}
 	EXPECT_EQ(0, wrong);
+	EXPECT_LT(nr, events->parses);
 }
 
 /* --- overwriting --------------------------------------------------------------- */
@@ -1588,6 +1602,18 @@ TEST_F(kfunc, exec)
 	EXPECT_LT(0, without);
 }
 
+/* Does the file system read all that it is asked for with O_DIRECT? Some do. */
+static bool refuses_unaligned(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	bool refused;
+	char c[3];
+
+	refused = fd >= 0 && pread(fd, c + 1, 1, 0) < 0 && errno == EINVAL;
+	close(fd);
+	return refused;
+}
+
 /*
  * In open(): of a file that is not in the page cache, a program that may not sleep
  * can't tell; one that may has it read. Then it is kept, and either knows.
@@ -1619,11 +1645,14 @@ TEST_F(kfunc, open)
 	ASSERT_NE(MAP_FAILED, self->f.map);
 
 	for (i = 0; i < (int)ARRAY_LEN(opens); i++) {
+		if (opens[i].flags & O_DIRECT && !refuses_unaligned(self->f.path))
+			continue;
 		ASSERT_EQ(0, page_out(self->f.map));
+		self->f.skel->bss->open_runs = 0;
 		self->f.skel->bss->asks_at_open = opens[i].who;
 		close(open(self->f.path, O_RDONLY | O_CLOEXEC | opens[i].flags));
 		self->f.skel->bss->asks_at_open = NOBODY;
-		ASSERT_EQ(i + 1, self->f.skel->bss->open_runs);
+		ASSERT_EQ(1, self->f.skel->bss->open_runs);
 		EXPECT_EQ(opens[i].result, self->f.skel->bss->open_result);
 		if (opens[i].result == ID_SIZE)
 			EXPECT_EQ(0, memcmp(self->f.id, self->f.skel->bss->open_id, ID_SIZE));

@@ -70,10 +70,11 @@ struct address_space {
 
 typedef unsigned int fmode_t;
 #define FMODE_READ 1
-#define FMODE_CAN_READ 2
+#define FMODE_OPENED 2
 
 struct file {
 	fmode_t f_mode;
+	unsigned int f_flags;
 	struct inode *inode;
 	struct address_space *f_mapping;
 	const u8 *data;
