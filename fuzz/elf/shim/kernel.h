@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/fcntl.h>
 #include <linux/types.h>
 #include <sys/types.h>
 #include <sys/stat.h>
