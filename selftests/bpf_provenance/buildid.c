@@ -1260,6 +1260,20 @@ static long wait_for_entries(long n)
 	return count_entries(&size);
 }
 
+/* Drops what is kept, of the libraries of this process too. Returns what is left. */
+static long start_empty(struct __test_metadata *_metadata)
+{
+	unsigned int size;
+	long left;
+
+	ASSERT_EQ(0, switch_cache(false));
+	ASSERT_EQ(0, wait_for_entries(0));
+	ASSERT_EQ(0, switch_cache(true));
+	left = count_entries(&size);
+	ASSERT_LE(0, left);
+	return left;
+}
+
 /* One of many files: its path, the file itself, and one use of it. */
 static void path_nr(FIXTURE_DATA(faults) *self, int n)
 {
@@ -1305,13 +1319,7 @@ TEST_F(cache, memory)
 	long before, n;
 	int i;
 
-	/* Not those of the libraries of this process. */
-	ASSERT_EQ(0, switch_cache(false));
-	ASSERT_EQ(0, wait_for_entries(0));
-	ASSERT_EQ(0, switch_cache(true));
-	before = count_entries(&size);
-	ASSERT_LE(0, before);
-
+	before = start_empty(_metadata);
 	for (i = 0; i < MANY; i++) {
 		new_file_nr(_metadata, &self->f, i);
 		ASSERT_TRUE(has_own_id(_metadata, &self->f));
@@ -1349,11 +1357,7 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 	long before, kept;
 	struct stat st;
 
-	ASSERT_EQ(0, switch_cache(false));
-	ASSERT_EQ(0, wait_for_entries(0));
-	ASSERT_EQ(0, switch_cache(true));
-	before = count_entries(&size);
-	ASSERT_LE(0, before);
+	before = start_empty(_metadata);
 	/* Which files share a bucket is the kernel's secret: until too many did. */
 	do {
 		for (i = 0; i < 1000; i++, nr++) {
