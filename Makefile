@@ -8,7 +8,7 @@ help:
 	@echo '                       with KCSAN; odd configurations (FLAVOURS="debug rt" chooses)'
 	@echo 'make controls          that tests fail where the series lacks what they test'
 	@echo 'make seeds             write the first table of README.md from base and prod'
-	@echo 'make perf              what perf makes of BPF programs that are gone, with and without the series'
+	@echo 'make perf              what perf makes of what is gone, with and without the series, beside bpfprov'
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make fuzz              for 10 minutes: ELF files against libelf; system calls and programs in a VM'
 	@echo 'make coverage          which lines of the series its tests run'

@@ -22,6 +22,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <limits.h>
 #include <linux/bpf.h>
 #include <linux/compiler.h>
@@ -1106,6 +1107,134 @@ TEST_F(profile, deleted_binary)
 		}
 		tool_free(&t);
 	}
+}
+
+/* The build ID of @exe, as "profile --format json" has it; "" if there is none. */
+static void json_build_id(const char *json, const char *exe, char id[41])
+{
+	char want[PATH_MAX + 16];
+	const char *p;
+
+	*id = 0;
+	snprintf(want, sizeof(want), "\"file\":\"%s\"", exe);
+	p = strstr(json, want);
+	while (p && p > json && *p != '{')
+		p--;
+	if (p)
+		sscanf(p, "{\"kind\":\"user\",\"build_id\":\"%40[0-9a-f]\"", id);
+}
+
+/* Sample @exe, a stripped file that is deleted meanwhile, and whose process ends. */
+static int profile_gone(struct tool *t, const char *exe)
+{
+	double end;
+	pid_t pid;
+	int err;
+
+	if (copy_file("bpfprov_cli.stripped", exe))
+		return -1;
+	pid = spawn_spinner(exe, 0);
+	if (!wait_for_exec(pid, exe) || unlink(exe))
+		return -1;
+	err = tool_start_to(t, NULL, false, ARGS("profile", "-p", PID(pid), "--format", "json"));
+	if (!err && tool_says(t, " Hz"))
+		for (end = now() + 1; now() < end;)
+			sched_yield();
+	end_process(pid);
+	return err ?: tool_end(t);
+}
+
+/* Move the text of a debug file, as some linkers place it: as far as one cannot say. */
+static int move_text(const char *path)
+{
+	ElfW(Ehdr) e;
+	ElfW(Phdr) p;
+	int i, fd, err = -1;
+	off_t at;
+
+	fd = open(path, O_RDWR);
+	if (fd < 0 || pread(fd, &e, sizeof(e), 0) != sizeof(e))
+		return -1;
+	for (i = 0; i < e.e_phnum; i++) {
+		at = e.e_phoff + i * sizeof(p);
+		if (pread(fd, &p, sizeof(p), at) != sizeof(p) || !(p.p_flags & PF_X) ||
+		    p.p_type != PT_LOAD)
+			continue;
+		p.p_vaddr += 0x100000;
+		err = pwrite(fd, &p, sizeof(p), at) == sizeof(p) ? 0 : -1;
+	}
+	close(fd);
+	return err;
+}
+
+#define SPIN_JSON	"\"symbol\":\"bpfprov_cli_spin\""
+
+/* Nothing is left of the file but its debug file: below /usr/lib/debug, or with debuginfod. */
+TEST_F(profile, debug_file)
+{
+	char dir[PATH_MAX - 64], exe[PATH_MAX], id[41], path[PATH_MAX], script[3 * PATH_MAX];
+	struct tool t;
+	int fd;
+
+	if (access("bpfprov_cli.stripped", R_OK) || access("bpfprov_cli.debug", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped, no bpfprov_cli.debug: they are built with this");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/stripped", dir);
+	EXPECT_EQ(OK, profile_gone(&t, exe));
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
+	EXPECT_EQ(NULL, strstr(t.out, SPIN_JSON));
+	json_build_id(t.out, exe, id);
+	ASSERT_EQ(40, strlen(id));
+	tool_free(&t);
+
+	/* Not that of this machine. */
+	mkdir("/usr/lib/debug", 0755);
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	ASSERT_EQ(0, mount("tmpfs", "/usr/lib/debug", "tmpfs", 0, NULL));
+	ASSERT_EQ(0, mkdir("/usr/lib/debug/.build-id", 0755));
+	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s", id);
+	ASSERT_EQ(0, mkdir(path, 0755));
+	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
+	ASSERT_EQ(0, copy_file("bpfprov_cli.debug", path));
+	EXPECT_EQ(OK, profile_gone(&t, exe));
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
+	EXPECT_EQ(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
+	tool_free(&t);
+
+	/* No wrong name. */
+	ASSERT_EQ(0, move_text(path));
+	EXPECT_EQ(OK, profile_gone(&t, exe));
+	EXPECT_EQ(NULL, strstr(t.out, SPIN_JSON));
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"no symbol\""));
+	tool_free(&t);
+	ASSERT_EQ(0, unlink(path));
+
+	/* What debuginfod-find(1) does where the server has debug files only, as Debian's. */
+	snprintf(path, sizeof(path), "%s/debuginfod-find", dir);
+	fd = open(path, O_CREAT | O_WRONLY, 0755);
+	ASSERT_LE(0, fd);
+	snprintf(script, sizeof(script),
+		 "#!/bin/sh\necho $1 $2 >>%s/asked\n[ $1 = debuginfo ] && echo $PWD/bpfprov_cli.debug\n",
+		 dir);
+	ASSERT_EQ(strlen(script), write(fd, script, strlen(script)));
+	close(fd);
+	snprintf(script, sizeof(script), "%s:%s", dir, getenv("PATH"));
+	setenv("PATH", script, 1);
+	setenv("DEBUGINFOD_URLS", "http://localhost", 1);
+	EXPECT_EQ(OK, profile_gone(&t, exe));
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
+	tool_free(&t);
+	snprintf(script, sizeof(script), "executable %s\ndebuginfo %s\n", id, id);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/asked", dir);
+	fd = open(path, O_RDONLY);
+	memset(exe, 0, sizeof(exe));
+	EXPECT_LT(0, read(fd, exe, sizeof(exe) - 1));
+	EXPECT_NE(NULL, strstr(exe, script));
+	close(fd);
+	unlink(path);
+	rmdir(dir);
 }
 
 TEST_F(profile, cgroup)

@@ -181,3 +181,31 @@ kcsan()
 	ktap
 	[ "$status" = 1 ]
 }
+
+# names RIGHT [UNTIL]: as guest-names of both kernels has it; RIGHT of 200 samples have
+# their name where they can, UNTIL lines of each.
+names()
+{
+	local k t a f
+	for k in base prod; do
+		for t in perf bpfprov; do
+			for a in no yes; do
+				for f in kept deleted stripped replaced; do
+					printf 'names\t%s\t%s\t%s\t200\t%d\t5\n' $t $a $f \
+						"$( { [ $a = yes ] || [ $f = kept ]; } && echo "$1" || echo 0)"
+				done
+			done
+		done | head -n "${2:-16}" >"$BATS_TEST_TMPDIR/$k"
+	done
+	run awk -f "$VMTEST/names.awk" kernel=base "$BATS_TEST_TMPDIR/base" kernel=prod "$BATS_TEST_TMPDIR/prod"
+}
+
+@test "names: too few names, and a run that did not take place, are failures" {
+	names 180
+	[ "${lines[-1]}" = "112 0 0" ]
+	names 140
+	[ "${lines[-1]}" = "92 20 0" ]
+	names 180 15
+	[ "${lines[-1]}" = "104 1 0" ]
+	[[ "$output" = *"there are 30 of 32"* ]]
+}

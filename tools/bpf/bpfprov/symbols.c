@@ -31,6 +31,7 @@ struct binary {
 	Dwfl_Module *mod;
 	Elf *elf;
 	GElf_Addr bias;
+	bool debug_only;
 };
 
 static struct binary *binaries[BUCKETS];
@@ -122,10 +123,13 @@ static bool is_it(const struct binary *b, const char *path)
 	       major(st.st_dev) == key.dev_major && minor(st.st_dev) == key.dev_minor;
 }
 
-/* The first line of what debuginfod-find prints: where it has put the file. */
-static bool ask_debuginfod(const char *hex, char *path, size_t size)
+/*
+ * The first line of what debuginfod-find prints: where it has put the file of this
+ * kind, "executable" or "debuginfo".
+ */
+static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t size)
 {
-	char *argv[] = { "debuginfod-find", "executable", (char *)hex, NULL };
+	char *argv[] = { "debuginfod-find", (char *)kind, (char *)hex, NULL };
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	posix_spawn_file_actions_t actions;
 	int fds[2], status = -1;
@@ -174,7 +178,60 @@ static bool find_file(const struct binary *b, char *path, size_t size)
 	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s", hex, hex + 2);
 	if (is_it(b, path))
 		return true;
-	return ask_debuginfod(hex, path, size) && is_it(b, path);
+	if (ask_debuginfod("executable", hex, path, size) && is_it(b, path))
+		return true;
+	/* Only what was stripped off it is left, and that may have the names. */
+	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s.debug", hex, hex + 2);
+	if (is_it(b, path))
+		return true;
+	return ask_debuginfod("debuginfo", hex, path, size) && is_it(b, path);
+}
+
+/* Was the text left out, as objcopy --only-keep-debug and eu-strip -f do? */
+static bool has_no_text(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr s;
+
+	while ((scn = elf_nextscn(elf, scn)))
+		if (gelf_getshdr(scn, &s) && s.sh_flags & SHF_EXECINSTR)
+			return s.sh_type == SHT_NOBITS;
+	return false;
+}
+
+/* Those of a file's segments that were seen: where the last one ended, in the file. */
+struct layout {
+	bool any;
+	GElf_Addr base;
+	GElf_Off end;
+};
+
+/*
+ * Say where in the file a segment of a debug file was, which objcopy forgets; eu-strip
+ * does not, but that can't be told. A linker puts a segment as near behind the last one
+ * as the alignment allows, or as far behind as it is in memory. Mostly these are the
+ * same. Where they are not, it could be either, and a wrong name is worse than none:
+ * false.
+ */
+static bool place_segment(GElf_Phdr *p, struct layout *l)
+{
+	GElf_Off gap;
+
+	if (!l->any) {
+		/* It has the ELF header, and keeps it. */
+		if (p->p_offset || !p->p_filesz)
+			return false;
+		l->any = true;
+		l->base = p->p_vaddr;
+	}
+	gap = p->p_vaddr - l->base - l->end;
+	if (gap && gap >= p->p_align)
+		return false;
+	p->p_offset = l->end + gap;
+	/* Of data, some may be in memory only; nothing behind it can be placed then. */
+	p->p_filesz = p->p_flags & PF_W ? 0 : p->p_memsz;
+	l->end = p->p_offset + p->p_memsz;
+	return !(p->p_flags & PF_W);
 }
 
 static void open_binary(struct binary *b)
@@ -198,11 +255,13 @@ static void open_binary(struct binary *b)
 	dwfl_report_end(b->dwfl, NULL, NULL);
 	if (b->mod)
 		b->elf = dwfl_module_getelf(b->mod, &b->bias);
+	b->debug_only = b->elf && has_no_text(b->elf);
 }
 
 const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
 			  enum outcome *outcome)
 {
+	struct layout layout = {};
 	const char *name = NULL;
 	GElf_Off into;
 	GElf_Sym sym;
@@ -216,8 +275,11 @@ const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
 		return NULL;
 	*outcome = NO_SYMBOL;
 	for (i = 0; i < n && !name; i++) {
-		if (!gelf_getphdr(b->elf, i, &p) || p.p_type != PT_LOAD ||
-		    offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
+		if (!gelf_getphdr(b->elf, i, &p) || p.p_type != PT_LOAD)
+			continue;
+		if (b->debug_only && !place_segment(&p, &layout))
+			break;
+		if (offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
 			continue;
 		name = dwfl_module_addrinfo(b->mod,
 					    offset - p.p_offset + p.p_vaddr + b->bias - is_return,

@@ -43,7 +43,8 @@ void binary_id(const struct binary *b, char *hex, size_t size);
  * The name of what is at @offset of the file; @is_return: it is where a call
  * returns to, and the call is what is asked for. The string, NULL when there is
  * none, stays valid until binary_free_all(). Looks for the file where it was
- * mapped, below /usr/lib/debug, and where debuginfod-find finds it.
+ * mapped, below /usr/lib/debug, and where debuginfod-find finds it; then for its
+ * debug file.
  */
 const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
 			  enum outcome *outcome);
