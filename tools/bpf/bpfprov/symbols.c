@@ -187,15 +187,28 @@ static bool find_file(const struct binary *b, char *path, size_t size)
 	return ask_debuginfod("debuginfo", hex, path, size) && is_it(b, path);
 }
 
-/* Was the text left out, as objcopy --only-keep-debug and eu-strip -f do? */
+/*
+ * Was the text left out, and do the program headers tell no more where it was? So it
+ * is after objcopy --only-keep-debug; eu-strip -f leaves them as they were.
+ */
 static bool has_no_text(Elf *elf)
 {
 	Elf_Scn *scn = NULL;
-	GElf_Shdr s;
+	GElf_Shdr s = {};
+	GElf_Phdr p;
+	size_t i, n;
 
-	while ((scn = elf_nextscn(elf, scn)))
-		if (gelf_getshdr(scn, &s) && s.sh_flags & SHF_EXECINSTR)
-			return s.sh_type == SHT_NOBITS;
+	while (!(s.sh_flags & SHF_EXECINSTR)) {
+		scn = elf_nextscn(elf, scn);
+		if (!scn || !gelf_getshdr(scn, &s))
+			return false;
+	}
+	if (s.sh_type != SHT_NOBITS || elf_getphdrnum(elf, &n))
+		return false;
+	for (i = 0; i < n; i++)
+		if (gelf_getphdr(elf, i, &p) && p.p_type == PT_LOAD && p.p_flags & PF_X &&
+		    p.p_filesz < p.p_memsz)
+			return true;
 	return false;
 }
 
@@ -207,11 +220,10 @@ struct layout {
 };
 
 /*
- * Say where in the file a segment of a debug file was, which objcopy forgets; eu-strip
- * does not, but that can't be told. A linker puts a segment as near behind the last one
- * as the alignment allows, or as far behind as it is in memory. Mostly these are the
- * same. Where they are not, it could be either, and a wrong name is worse than none:
- * false.
+ * Say where in the file a segment of a debug file was. A linker puts a segment as near
+ * behind the last one as the alignment allows, or as far behind as it is in memory.
+ * Mostly these are the same. Where they are not, it could be either, and a wrong name
+ * is worse than none: false.
  */
 static bool place_segment(GElf_Phdr *p, struct layout *l)
 {
@@ -224,14 +236,18 @@ static bool place_segment(GElf_Phdr *p, struct layout *l)
 		l->any = true;
 		l->base = p->p_vaddr;
 	}
+	/* Some of it may be in memory only: nothing behind it can be placed, nor its end. */
+	if (p->p_flags & PF_W)
+		return false;
 	gap = p->p_vaddr - l->base - l->end;
 	if (gap && gap >= p->p_align)
 		return false;
 	p->p_offset = l->end + gap;
-	/* Of data, some may be in memory only; nothing behind it can be placed then. */
-	p->p_filesz = p->p_flags & PF_W ? 0 : p->p_memsz;
+	if (p->p_align && (p->p_vaddr - p->p_offset) % p->p_align)
+		return false;
+	p->p_filesz = p->p_memsz;
 	l->end = p->p_offset + p->p_memsz;
-	return !(p->p_flags & PF_W);
+	return true;
 }
 
 static void open_binary(struct binary *b)
