@@ -259,11 +259,12 @@ static void bench_stacks(void)
 static int maps_fd;
 static struct procmap_query query;
 static char build_id[64];
+static void *queried;
 
 static void query_one(void *arg)
 {
 	query.size = sizeof(query);
-	query.query_addr = (uintptr_t)&query_one;
+	query.query_addr = (uintptr_t)queried;
 	query.build_id_addr = arg ? (uintptr_t)build_id : 0;
 	query.build_id_size = arg ? sizeof(build_id) : 0;
 	if (ioctl(maps_fd, PROCMAP_QUERY, &query) || (arg && !query.build_id_size))
@@ -388,12 +389,24 @@ static void bench_task_vma_query(void)
 static void bench_queries(void)
 {
 	struct op op = { .op = query_one, .times = 200 };
+	char path[256];
+	int fd;
 
 	if (!group_wanted("procmap_query"))
 		return;
+	/* This program may lie on a file system whose files are not cached. */
+	copy_frames(1, false);
+	frame_path(path, sizeof(path), 0);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	queried = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	if (fd < 0 || queried == MAP_FAILED)
+		die(path);
 	report("procmap_query", "no_build_id", &op, 0, 1);
 	op.arg = build_id;
 	report("procmap_query", "build_id", &op, 0, 1);
+	munmap(queried, 4096);
+	close(fd);
+	copy_frames(1, true);
 }
 
 /* --- files ------------------------------------------------------------------ */
