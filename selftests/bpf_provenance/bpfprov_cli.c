@@ -1181,7 +1181,7 @@ TEST_F(profile, debug_file)
 	int fd;
 
 	if (access("bpfprov_cli.stripped", R_OK) || access("bpfprov_cli.debug", R_OK))
-		SKIP(return, "no bpfprov_cli.stripped, no bpfprov_cli.debug: they are built with this");
+		SKIP(return, "no bpfprov_cli.stripped or bpfprov_cli.debug");
 	made = !mkdir("/usr/lib/debug", 0755);
 	if (!made && errno != EEXIST)
 		SKIP(return, "no /usr/lib/debug");
