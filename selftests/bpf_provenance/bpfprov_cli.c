@@ -1067,46 +1067,64 @@ TEST_F(profile, short_lived)
 	rmdir(dir);
 }
 
+#define SPIN_JSON	"\"symbol\":\"bpfprov_cli_spin\""
+
+/* Sample @exe, a copy of @from that is deleted meanwhile, and whose process ends. */
+static int profile_gone(struct tool *t, const char *from, const char *exe)
+{
+	bool started;
+	double end;
+	pid_t pid;
+	int err;
+
+	if (copy_file(from, exe))
+		return -1;
+	pid = spawn_spinner(exe, 0);
+	if (!wait_for_exec(pid, exe) || unlink(exe)) {
+		end_process(pid);
+		return -1;
+	}
+	err = tool_start_to(t, NULL, false,
+			    ARGS("profile", "-p", PID(pid), "-d", "60", "--format", "json"));
+	started = !err && tool_says(t, " Hz");
+	for (end = now() + 1; started && now() < end;)
+		sched_yield();
+	end_process(pid);
+	if (!err)
+		err = tool_end(t);
+	return started ? err : -1;
+}
+
 /* The file is deleted: found through the process while that runs, else by build ID. */
 TEST_F(profile, deleted_binary)
 {
 	char dir[PATH_MAX - 16], exe[PATH_MAX];
 	struct tool t;
 	pid_t pid;
-	int alive;
 
-	for (alive = 1; alive >= 0; alive--) {
-		ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-		snprintf(exe, sizeof(exe), "%s/bpfprov_gone", dir);
-		ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
-		pid = spawn_spinner(exe, 0);
-		ASSERT_TRUE(wait_for_exec(pid, exe));
-		unlink(exe);
-		rmdir(dir);
-		ASSERT_EQ(0, tool_start_to(&t, NULL, false,
-					   ARGS("profile", "-p", PID(pid), "-d", alive ? "1" : "60",
-						"--format", "json")));
-		ASSERT_TRUE(tool_says(&t, " Hz"));
-		if (!alive) {
-			double end = now() + 1;
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/bpfprov_gone", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
+	pid = spawn_spinner(exe, 0);
+	ASSERT_TRUE(wait_for_exec(pid, exe));
+	unlink(exe);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false,
+				   ARGS("profile", "-p", PID(pid), "-d", "1", "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_EQ(NULL, strstr(t.errors, "has ended"));
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
+	end_process(pid);
+	tool_free(&t);
 
-			while (now() < end)
-				sched_yield();
-			end_process(pid);
-		}
-		/* Of the process that ends, it sees the end. */
-		EXPECT_EQ(OK, tool_end(&t));
-		EXPECT_EQ(alive, !strstr(t.errors, "has ended"));
-		if (alive) {
-			EXPECT_NE(NULL, strstr(t.out, "\"symbol\":\"bpfprov_cli_spin\""));
-			end_process(pid);
-		} else {
-			EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
-			EXPECT_NE(NULL, strstr(t.out, "\"build_id\":\""));
-			EXPECT_NE(NULL, strstr(t.out, "/bpfprov_gone\""));
-		}
-		tool_free(&t);
-	}
+	/* Of the process that ends, it sees the end. */
+	ASSERT_EQ(OK, profile_gone(&t, "/proc/self/exe", exe));
+	EXPECT_NE(NULL, strstr(t.errors, "has ended"));
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
+	EXPECT_NE(NULL, strstr(t.out, "\"build_id\":\""));
+	EXPECT_NE(NULL, strstr(t.out, "/bpfprov_gone\""));
+	tool_free(&t);
+	rmdir(dir);
 }
 
 /* The build ID of @exe, as "profile --format json" has it; "" if there is none. */
@@ -1122,28 +1140,6 @@ static void json_build_id(const char *json, const char *exe, char id[41])
 		p--;
 	if (p)
 		sscanf(p, "{\"kind\":\"user\",\"build_id\":\"%40[0-9a-f]\"", id);
-}
-
-/* Sample @exe, a stripped file that is deleted meanwhile, and whose process ends. */
-static int profile_gone(struct tool *t, const char *exe)
-{
-	double end;
-	pid_t pid;
-	int err;
-
-	if (copy_file("bpfprov_cli.stripped", exe))
-		return -1;
-	pid = spawn_spinner(exe, 0);
-	if (!wait_for_exec(pid, exe) || unlink(exe)) {
-		end_process(pid);
-		return -1;
-	}
-	err = tool_start_to(t, NULL, false, ARGS("profile", "-p", PID(pid), "--format", "json"));
-	if (!err && tool_says(t, " Hz"))
-		for (end = now() + 1; now() < end;)
-			sched_yield();
-	end_process(pid);
-	return err ?: tool_end(t);
 }
 
 /* Change a debug file so that nobody can say where the text was: not aligned, no gap. */
@@ -1169,8 +1165,6 @@ static int forget_text(const char *path)
 	return err;
 }
 
-#define SPIN_JSON	"\"symbol\":\"bpfprov_cli_spin\""
-
 /* Nothing is left of the file but its debug file: below /usr/lib/debug, or with debuginfod. */
 TEST_F(profile, debug_file)
 {
@@ -1189,7 +1183,7 @@ TEST_F(profile, debug_file)
 	unsetenv("DEBUGINFOD_URLS");
 	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
 	snprintf(exe, sizeof(exe), "%s/stripped", dir);
-	ASSERT_EQ(OK, profile_gone(&t, exe));
+	ASSERT_EQ(OK, profile_gone(&t, "bpfprov_cli.stripped", exe));
 	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
 	EXPECT_EQ(NULL, strstr(t.out, SPIN_JSON));
 	json_build_id(t.out, exe, id);
@@ -1205,14 +1199,14 @@ TEST_F(profile, debug_file)
 	ASSERT_EQ(0, mkdir(path, 0755));
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
 	ASSERT_EQ(0, copy_file("bpfprov_cli.debug", path));
-	ASSERT_EQ(OK, profile_gone(&t, exe));
+	ASSERT_EQ(OK, profile_gone(&t, "bpfprov_cli.stripped", exe));
 	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
 	EXPECT_EQ(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
 	tool_free(&t);
 
 	/* No wrong name. */
 	ASSERT_EQ(0, forget_text(path));
-	ASSERT_EQ(OK, profile_gone(&t, exe));
+	ASSERT_EQ(OK, profile_gone(&t, "bpfprov_cli.stripped", exe));
 	EXPECT_EQ(NULL, strstr(t.out, SPIN_JSON));
 	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"no symbol\""));
 	tool_free(&t);
@@ -1230,7 +1224,7 @@ TEST_F(profile, debug_file)
 	snprintf(script, sizeof(script), "%s:%s", dir, old_path);
 	setenv("PATH", script, 1);
 	setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1", 1);
-	ASSERT_EQ(OK, profile_gone(&t, exe));
+	ASSERT_EQ(OK, profile_gone(&t, "bpfprov_cli.stripped", exe));
 	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
 	tool_free(&t);
 	snprintf(script, sizeof(script), "executable %s\ndebuginfo %s\n", id, id);
