@@ -37,9 +37,11 @@ warnings()
 		grep -E 'warning:|error:' | sed -E 's/:[0-9]+(:[0-9]+)?:/:/; s,^(\.\./|/mnt/src/)*,,' | sort -u || true
 }
 
+# cmd_bisect [FROM]: FROM is the number of a patch.
 cmd_bisect()
 {
-	local c subject out files new n=0
+	local c subject out files new accel booted n=0 from=${1:-1}
+	[[ $from =~ ^[1-9][0-9]*$ ]] || die "bisect $from: the number of a patch, from 1"
 	need_series
 	scratch
 	plain_git -C "$LINUX" worktree prune
@@ -47,21 +49,27 @@ cmd_bisect()
 		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
 	plain_git -C "$BUILD/bisect" checkout -q -f --detach base
 	"$TOP/scripts/build" kernel bisect
+	accel=$("$TOP/vmtest/vmtest.sh" --print-accel --kernel "$BUILD/out/bisect/bzImage")
 	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
 	warnings "${files[@]}" >"$out/base"
 	while read -r c subject <&3; do
 		n=$((n + 1))
+		[ "$n" -ge "$from" ] || continue
 		say "bisect: $n: $subject"
 		plain_git -C "$BUILD/bisect" checkout -q --detach "$c"
 		mapfile -t files < <(compiled "$c")
 		warnings "${files[@]}" >"$out/warnings"
 		new=$(comm -13 "$out/base" "$out/warnings")
-		[ -z "$new" ] || die "$c $subject: new warnings:"$'\n'"$new"
-		"$TOP/scripts/build" kernel bisect || die "$c $subject: does not build"
-		"$TOP/vmtest/vmtest.sh" -q --kernel "$BUILD/out/bisect/bzImage" -- true ||
-			die "$c $subject: does not boot"
+		[ -z "$new" ] || die "$n: $c $subject: new warnings:"$'\n'"$new"
+		"$TOP/scripts/build" kernel bisect || die "$n: $c $subject: does not build"
+		# Patches of tests leave the kernel as it was.
+		[ "$(cat "$BUILD/out/bisect/built")" != "${booted:-}" ] || continue
+		"$TOP/vmtest/vmtest.sh" -q --accel "$accel" --kernel "$BUILD/out/bisect/bzImage" -- true ||
+			die "$n: $c $subject: does not boot"
+		booted=$(cat "$BUILD/out/bisect/built")
 	done 3< <(commits)
-	say "bisect: each of $n patches builds without new warnings, and boots"
+	[ "$from" -le "$n" ] || die "bisect $from: there are $n patches"
+	say "bisect: each of $((n - from + 1)) patches builds without new warnings, and boots"
 }
 
 # --- style --------------------------------------------------------------------
@@ -72,20 +80,26 @@ cmd_style()
 	need_series
 	scratch
 	mkdir -p "$BUILD"/out/{base,prod}
+	grep -vE '^(#|$)' "$TOP/scripts/style.allow" | cut -f1 >"$out/allow"
 	# build/linux has no history: a commit that is named in a Fixes tag is unknown
 	# to it. New files below a directory that MAINTAINERS covers need no new entry;
 	# get_maintainer is asked instead.
 	while read -r c subject <&3; do
 		plain_git -C "$LINUX" format-patch -q -1 --stdout "$c" >"$BUILD/out/prod/style.patch"
 		# shellcheck disable=SC2016
-		"$TOP/scripts/build" in prod bash -c 'scripts/checkpatch.pl --strict --codespell --terse \
+		"$TOP/scripts/build" in prod bash -c 'scripts/checkpatch.pl --strict --codespell --terse --showfile \
 			--no-summary --max-line-length=100 --show-types \
 			--ignore MISSING_SIGN_OFF,UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES "$OUT/style.patch"' \
-			>"$out/log" || { warn "$c $subject"; cat "$out/log" >&2; bad=1; }
+			>"$out/log" 2>"$out/errors" || [ -s "$out/log" ] ||
+			die "checkpatch: $(tail -n 1 "$out/errors")"
+		! grep -v 'toolchain:' "$out/errors" >&2 || bad=1
+		grep -vEf "$out/allow" "$out/log" >"$out/left" || [ $? = 1 ] ||
+			die "scripts/style.allow has an expression that grep does not take"
+		[ ! -s "$out/left" ] || { warn "$c $subject"; cat "$out/left" >&2; bad=1; }
 		mapfile -t files < <(plain_git -C "$LINUX" show --format= --name-only --diff-filter=A "$c")
 		for f in "${files[@]}"; do
 			(cd "$LINUX" && scripts/get_maintainer.pl --no-git --no-git-fallback --no-rolestats \
-				--nol --pattern-depth=1 -f "$f" 2>/dev/null) | grep -q . ||
+				--no-l --subsystem -f "$f" 2>/dev/null) | grep -v @ | grep -qvx 'THE REST' ||
 				{ warn "$c $subject: no entry in MAINTAINERS covers $f"; bad=1; }
 		done
 	done 3< <(commits)

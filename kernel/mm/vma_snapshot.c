@@ -39,23 +39,20 @@
  */
 #define MAX_DESCENTS 8
 
-/* The VMA at @mas->index, or NULL. Maybe not there any more. */
-static const struct vm_area_struct *find_at(struct ma_state *mas)
-{
-	void *entry = mas_walk(mas);
-
-	/* A fork that failed leaves zero entries to the mm that it gives up. */
-	return xa_is_zero(entry) ? NULL : entry;
-}
-
-/* The same for the first VMA at or above @mas->index; -EAGAIN after too many gaps. */
+/*
+ * The first VMA at or above @mas->index, or NULL, or -EAGAIN after too many gaps.
+ * Maybe not there any more.
+ */
 static const struct vm_area_struct *find_next(struct ma_state *mas)
 {
 	const struct vm_area_struct *vma;
 	int i;
 
 	for (i = 0; i < MAX_DESCENTS; i++) {
-		vma = find_at(mas);
+		vma = mas_walk(mas);
+		/* A fork that failed leaves zero entries to the mm that it gives up. */
+		if (xa_is_zero(vma))
+			vma = NULL;
 		if (vma || mas->last == ULONG_MAX)
 			return vma;
 		mas_set(mas, mas->last + 1);
@@ -106,11 +103,9 @@ static int snapshot(struct mm_struct *mm, const struct vm_area_struct *vma,
  */
 int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
 {
-	MA_STATE(mas, &mm->mm_mt, addr, addr);
-
 	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
 		return -EAGAIN;
-	return snapshot(mm, find_at(&mas), snap);
+	return snapshot(mm, mtree_load(&mm->mm_mt, addr), snap);
 }
 
 /**

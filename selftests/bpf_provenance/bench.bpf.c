@@ -17,6 +17,7 @@ __u32 stack_size;	/* bytes of the stack that is asked for */
 long result;
 __u64 vmas;
 __u64 query_addr;
+__u8 build_id_len;	/* in the answer */
 
 struct bpf_stack_build_id stack[BENCH_FRAMES];
 
@@ -60,6 +61,12 @@ static void queries(void)
 	result = err == -2 ? 0 : err ?: -1;	/* -ENOENT: no more */
 }
 
+static long found(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+	vmas = 1;
+	return 0;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
@@ -88,8 +95,13 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 		queries();
 		break;
 	case BENCH_QUERY:
-		if (bpf_ksym_exists(bpf_task_vma_query))
+		if (bpf_ksym_exists(bpf_task_vma_query)) {
 			result = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+			build_id_len = rec.build_id_len;
+		}
+		break;
+	case BENCH_FIND_VMA:
+		result = bpf_find_vma(task, query_addr, found, NULL, 0);
 		break;
 	default:
 		break;

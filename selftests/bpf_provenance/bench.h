@@ -13,6 +13,7 @@ enum bench_mode {
 	BENCH_WALK_IRQS_OFF,
 	BENCH_QUERIES,		/* bpf_task_vma_query() from one VMA to the next */
 	BENCH_QUERY,		/* one of them */
+	BENCH_FIND_VMA,		/* bpf_find_vma() at the same address */
 };
 
 /*

@@ -240,8 +240,8 @@ static int count_overlaps(struct events *ev, bool (*which)(const struct event *)
 		if (!which(e))
 			continue;
 		for (i = 0; i < nr; i++) {
-			if (ends(e) ? live[i]->r.addr == e->r.addr && !strcmp(live[i]->name, e->name) :
-				      overlap(live[i], e))
+			if (!ends(e) ? overlap(live[i], e) :
+			    live[i]->r.addr == e->r.addr && !strcmp(live[i]->name, e->name))
 				break;
 		}
 		if (ends(e)) {
@@ -1160,9 +1160,10 @@ TEST_F(subprog, struct_ops)
 	self->link = bpf_map__attach_struct_ops(self->skel->maps.ca);
 	ASSERT_NE(NULL, self->link);
 	take_all(&self->ev, &self->rings);
-	EXPECT_EQ(1, check_loaded(_metadata, &self->ev,
-				  bpf_program__fd(self->skel->progs.ca_ssthresh),
-				  bpf_program__expected_attach_type(self->skel->progs.ca_ssthresh)));
+	EXPECT_EQ(1,
+		  check_loaded(_metadata, &self->ev,
+			       bpf_program__fd(self->skel->progs.ca_ssthresh),
+			       bpf_program__expected_attach_type(self->skel->progs.ca_ssthresh)));
 	EXPECT_EQ(4, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_STRUCT_OPS));
 	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
 
@@ -1220,7 +1221,8 @@ TEST_F(subprog, dispatcher)
 	opts.data_in = packet;
 	opts.data_size_in = sizeof(packet);
 	opts.repeat = 2;	/* what is run once does not go through it */
-	ASSERT_EQ(0, bpf_prog_test_run_opts(bpf_program__fd(self->skel->progs.pass_packets), &opts));
+	ASSERT_EQ(0, bpf_prog_test_run_opts(bpf_program__fd(self->skel->progs.pass_packets),
+					    &opts));
 	take_all(&self->ev, &self->rings);
 	EXPECT_EQ(1, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_DISPATCHER));
 	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
@@ -2222,7 +2224,9 @@ TEST_F(stream, parallel)
 	}
 	while (unloads < want) {
 		take_all(&self->ev, &self->rings);
-		loads = unloads = async = 0;
+		loads = 0;
+		unloads = 0;
+		async = 0;
 		for (j = 0; j < self->ev.nr; j++) {
 			e = &self->ev.e[j];
 			if (!is_text(e))

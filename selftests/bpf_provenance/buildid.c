@@ -8,6 +8,7 @@
  *		is not in the page cache
  *  cache.*	what is read, kept and dropped, counted by the tracepoints, in
  *		task context
+ *  kind.*	the same on file systems of which files are kept, or are not
  *  overwrite.*	a file is overwritten in every way there is while a thread asks
  *		for its build ID: an answer that was not right at any moment
  *		between question and answer fails the test
@@ -25,6 +26,7 @@
 #include <linux/bpf.h>
 #include <linux/compiler.h>
 #include <linux/fs.h>
+#include <linux/fsverity.h>
 #include <linux/loop.h>
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -48,6 +50,7 @@
 #include "common.h"
 #include "elf_file.h"
 #include "fail_nth.h"
+#include "fs.h"
 
 #define PAGE 4096UL
 #define ID_SIZE BUILD_ID_SIZE
@@ -258,6 +261,7 @@ TEST(fail_nth_table)
 FIXTURE(faults)
 {
 	struct buildid *skel;
+	enum own_fs fs;		/* mounted at @dir */
 	char dir[200], path[256];
 	unsigned char id[ID_SIZE];
 	char *map;
@@ -269,6 +273,7 @@ static void new_fixture(struct __test_metadata *_metadata, FIXTURE_DATA(faults) 
 {
 	self->fd = -1;
 	self->map = MAP_FAILED;
+	self->fs = FS_NONE;
 	memset(self->id, 0xab, ID_SIZE);
 	self->skel = buildid__open();
 	ASSERT_NE(NULL, self->skel);
@@ -284,8 +289,20 @@ static void free_fixture(FIXTURE_DATA(faults) *self)
 	if (self->map != MAP_FAILED)
 		munmap(self->map, self->map_size);
 	close(self->fd);
-	unlink(self->path);
+	fs_unmount(self->fs, self->dir);
 	rmdir(self->dir);
+}
+
+/* Mounts a file system for the fixture's file. Where there is none, frees the fixture. */
+static int use_fs(FIXTURE_DATA(faults) *self, enum own_fs fs)
+{
+	int err = fs_mount(fs, self->dir);
+
+	if (err)
+		free_fixture(self);
+	else
+		self->fs = fs;
+	return err;
 }
 
 /* Makes the file, with everything of it on the disk. */
@@ -910,8 +927,8 @@ FIXTURE_TEARDOWN(fail_nth)
 	free_fixture(&self->f);
 }
 
-/* The length of the build ID that is found, 0 for none, or an error of a system call. */
-static int ask(FIXTURE_DATA(faults) *f, enum asking how, unsigned char *id)
+/* The length of the build ID that is found @at, 0 for none, or an error of a system call. */
+static int ask(FIXTURE_DATA(faults) *f, const char *at, enum asking how, unsigned char *id)
 {
 	const struct bpf_stack_build_id *caller = &f->skel->bss->samples[0][1];
 	char *map;
@@ -919,7 +936,7 @@ static int ask(FIXTURE_DATA(faults) *f, enum asking how, unsigned char *id)
 	f->skel->bss->nr_samples = 0;
 	switch (how) {
 	case QUERY:
-		return procmap_build_id(f->map, id);
+		return procmap_build_id(at, id);
 	case MAPPING:
 		map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, f->fd, 0);
 		if (map == MAP_FAILED)
@@ -927,10 +944,10 @@ static int ask(FIXTURE_DATA(faults) *f, enum asking how, unsigned char *id)
 		munmap(map, PAGE);
 		return 0;
 	case SLEEPABLE:
-		sample_sleepable_called_from(f->map + 16);
+		sample_sleepable_called_from(at + 16);
 		break;
 	case NOT_SLEEPABLE:
-		syscall_called_from(f->map + 16, SYS_getppid, 0, 0, 0);
+		syscall_called_from(at + 16, SYS_getppid, 0, 0, 0);
 		break;
 	}
 	if (!f->skel->bss->nr_samples || !is_valid(caller))
@@ -954,14 +971,14 @@ TEST_F(fail_nth, ask)
 	new_file(_metadata, &self->f, 256);
 	map_file(_metadata, &self->f, PAGE);
 	/* What is made once for each task is no fault of ours. */
-	ask(&self->f, variant->how, id);
+	ask(&self->f, self->f.map, variant->how, id);
 	do {
 		/* Has what is kept dropped. */
 		close(open(self->f.path, O_WRONLY | O_CLOEXEC));
 		fills = events->fills;
 		memset(id, 0, sizeof(id));
 		fault_arm(&self->faults);
-		len = ask(&self->f, variant->how, id);
+		len = ask(&self->f, self->f.map, variant->how, id);
 		hit = fault_hit(&self->faults);
 		if (len < 0) {
 			errors++;
@@ -1046,32 +1063,6 @@ TEST_F(cache, sysctl)
 	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
 	EXPECT_EQ(2, events->fills);
 	EXPECT_NE(0, write_value(SYSCTL, "2"));
-}
-
-/* Task context: files whose writers are not counted are read as before. */
-TEST_F(cache, excluded)
-{
-	struct cache_events *events = &self->f.skel->bss->events;
-	unsigned char id[ID_SIZE];
-	struct stat st;
-	char *map;
-	int fd;
-
-	fd = memfd_create("excluded", MFD_CLOEXEC);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, write_elf(fd, self->f.id, 256));
-	ASSERT_EQ(0, fstat(fd, &st));
-	self->f.skel->bss->inode_nr = st.st_ino;
-	map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-	ASSERT_NE(MAP_FAILED, map);
-
-	EXPECT_EQ(ID_SIZE, procmap_build_id(map, id));
-	syscall_called_from(map + 16, SYS_getppid, 0, 0, 0);
-	EXPECT_TRUE(is_valid(&self->f.skel->bss->samples[0][1]));
-	EXPECT_EQ(0, events->fills);
-	EXPECT_EQ(0, events->hits);
-	munmap(map, PAGE);
-	close(fd);
 }
 
 /*
@@ -1386,40 +1377,290 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 	EXPECT_LT(nr, events->parses);
 }
 
+/* --- kinds of files ---------------------------------------------------------------- */
+
+enum made_as { IN_FS, LOWER_LAYER, SERVED, SEALED, MEMFD, HUGE_PAGES, SECRET, NETWORK };
+
+#define HUGE_PAGES_POOL "/proc/sys/vm/nr_hugepages"
+#define HUGE_PAGE (2UL << 20)
+
+FIXTURE(kind)
+{
+	FIXTURE_DATA(faults) f;
+	char huge_pages[32];	/* that there were, if there is one more now */
+};
+
+FIXTURE_VARIANT(kind)
+{
+	enum own_fs fs;
+	enum made_as made_as;
+	bool not_kept;
+	bool unreadable;
+};
+
+FIXTURE_VARIANT_ADD(kind, ext4) { .fs = FS_NONE };
+FIXTURE_VARIANT_ADD(kind, ext4_128) { .fs = FS_EXT4_128 };
+FIXTURE_VARIANT_ADD(kind, verity) { .fs = FS_EXT4_VERITY, .made_as = SEALED };
+FIXTURE_VARIANT_ADD(kind, xfs) { .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(kind, overlay_upper) { .fs = FS_OVERLAY };
+FIXTURE_VARIANT_ADD(kind, overlay_lower) { .fs = FS_OVERLAY, .made_as = LOWER_LAYER };
+FIXTURE_VARIANT_ADD(kind, tmpfs) { .fs = FS_TMPFS, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, memfd) { .made_as = MEMFD, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, hugetlb) { .made_as = HUGE_PAGES, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, secret) { .made_as = SECRET, .not_kept = true, .unreadable = true };
+FIXTURE_VARIANT_ADD(kind, network) { .made_as = NETWORK, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, fuse) { .fs = FS_FUSE, .made_as = SERVED, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, fuse_hung) {
+	.fs = FS_FUSE_HUNG, .made_as = SERVED, .not_kept = true, .unreadable = true
+};
+
+FIXTURE_SETUP(kind)
+{
+	bool in_layer = variant->made_as == LOWER_LAYER;
+	char path[256];
+	int fd, err;
+
+	new_fixture(_metadata, &self->f);
+	if (in_layer || variant->made_as == SERVED) {
+		snprintf(path, sizeof(path), "%s/lower", self->f.dir);
+		ASSERT_EQ(0, in_layer ? mkdir(path, 0755) : 0);
+		snprintf(path, sizeof(path), "%s/%sfile", self->f.dir, in_layer ? "lower/" : "");
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, write_elf(fd, self->f.id, 256));
+		close(fd);
+	}
+	if (has_cache())
+		count_events(_metadata, &self->f);
+	else
+		load(_metadata, &self->f, self->f.skel->progs.on_sys_enter,
+		     self->f.skel->progs.on_sleepable);
+	err = use_fs(&self->f, variant->fs);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs the file system, and the program that makes one");
+	ASSERT_EQ(0, err);
+}
+
+FIXTURE_TEARDOWN(kind)
+{
+	if (self->huge_pages[0])
+		write_value(HUGE_PAGES_POOL, self->huge_pages);
+	free_fixture(&self->f);
+}
+
+/* Makes room for one more huge page. */
+static bool add_huge_page(FIXTURE_DATA(kind) *self)
+{
+	char one_more[32], now[32] = "";
+	int fd;
+
+	fd = open(HUGE_PAGES_POOL, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, self->huge_pages, sizeof(self->huge_pages) - 1) <= 0)
+		return false;
+	snprintf(one_more, sizeof(one_more), "%lu\n", strtoul(self->huge_pages, NULL, 10) + 1);
+	if (write_value(HUGE_PAGES_POOL, one_more) || pread(fd, now, sizeof(now) - 1, 0) <= 0)
+		return false;
+	close(fd);
+	return !strcmp(now, one_more);
+}
+
+/* Maps @size bytes of a file that can only be written through a mapping. */
+static void map_and_copy(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+			 size_t size)
+{
+	int fd = memfd_create("elf", MFD_CLOEXEC);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, write_elf(fd, self->id, 256));
+	ASSERT_EQ(0, ftruncate(self->fd, size));
+	self->map_size = size;
+	self->map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
+	ASSERT_NE(MAP_FAILED, self->map);
+	ASSERT_LT(256, pread(fd, self->map, PAGE, 0));
+	close(fd);
+}
+
+/* Returns why the file can't be had, or NULL. */
+static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind) *kind,
+			    enum made_as made_as)
+{
+	FIXTURE_DATA(faults) *self = &kind->f;
+	struct fsverity_enable_arg verity = {
+		.version = 1, .hash_algorithm = FS_VERITY_HASH_ALG_SHA256, .block_size = PAGE,
+	};
+	struct stat st;
+
+	switch (made_as) {
+	case IN_FS:
+		new_file(_metadata, self, 256);
+		if (self->fs == FS_NONE && !fs_is(self->fd, "ext4"))
+			return "needs ext4 at $SCRATCH";
+		map_file(_metadata, self, PAGE);
+		break;
+	case LOWER_LAYER:
+	case SERVED:
+		map_file(_metadata, self, PAGE);
+		break;
+	case SEALED:
+		new_file(_metadata, self, 256);
+		close(self->fd);
+		self->fd = open(self->path, O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, self->fd);
+		if (ioctl(self->fd, FS_IOC_ENABLE_VERITY, &verity)) {
+			ASSERT_EQ(EOPNOTSUPP, errno);
+			return "needs fs-verity";
+		}
+		map_file(_metadata, self, PAGE);
+		break;
+	case MEMFD:
+		self->fd = memfd_create("kind", MFD_CLOEXEC);
+		ASSERT_LE(0, self->fd);
+		map_and_copy(_metadata, self, PAGE);
+		break;
+	case HUGE_PAGES:
+		self->fd = memfd_create("kind", MFD_CLOEXEC | MFD_HUGETLB);
+		if (self->fd < 0 || fstat(self->fd, &st) || st.st_blksize != HUGE_PAGE ||
+		    !add_huge_page(kind))
+			return "needs a huge page of 2 MiB";
+		map_and_copy(_metadata, self, HUGE_PAGE);
+		break;
+	case SECRET:
+		self->fd = syscall(SYS_memfd_secret, O_CLOEXEC);
+		if (self->fd < 0)
+			return "needs memfd_secret()";
+		map_and_copy(_metadata, self, PAGE);
+		break;
+	case NETWORK:
+		self->fd = open("libframe.so", O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, self->fd);
+		if (!fs_is(self->fd, "9p") && !fs_is(self->fd, "nfs4"))
+			return "needs to be run from a network file system";
+		ASSERT_EQ(ID_SIZE, libelf_build_id("libframe.so", self->id));
+		self->map_size = PAGE;
+		self->map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->fd, 0);
+		ASSERT_NE(MAP_FAILED, self->map);
+		break;
+	}
+	return NULL;
+}
+
+/*
+ * Task context, sleeping and not. Where nothing tells when a file is written to, it is
+ * read each time, as it was before; where it is kept, its file system can be unmounted.
+ */
+TEST_F(kind, asked)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	int how, i, asked = 0, expected = variant->unreadable ? 0 : ID_SIZE;
+	bool hung = variant->fs == FS_FUSE_HUNG;
+	unsigned char id[ID_SIZE];
+	const char *missing;
+	struct stat st;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	missing = map_kind(_metadata, self, variant->made_as);
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_EQ(0, fstat(self->f.fd, &st));
+	self->f.skel->bss->inode_nr = st.st_ino;
+	/* In case that mapping it was not enough. What may sleep would wait for a server. */
+	if (!hung)
+		procmap_build_id(self->f.map, id);
+	memset(events, 0, sizeof(*events));
+
+	for (how = hung ? NOT_SLEEPABLE : QUERY; how <= NOT_SLEEPABLE; how++) {
+		for (i = 0; i < 2; i++, asked++) {
+			memset(id, 0, sizeof(id));
+			EXPECT_EQ(expected, ask(&self->f, self->f.map, how, id));
+			EXPECT_EQ(expected ? 0 : 1, !!memcmp(id, self->f.id, ID_SIZE));
+		}
+	}
+	if (!has_cache())
+		return;
+	EXPECT_EQ(variant->not_kept ? 0 : asked, events->hits);
+	EXPECT_EQ(variant->not_kept ? asked : 0, events->parses);
+	EXPECT_EQ(0, events->fills);
+
+	munmap(self->f.map, self->f.map_size);
+	self->f.map = MAP_FAILED;
+	close(self->f.fd);
+	self->f.fd = -1;
+	EXPECT_EQ(0, fs_unmount(self->f.fs, self->f.dir));
+	self->f.fs = FS_NONE;
+}
+
 /* --- overwriting --------------------------------------------------------------- */
 
 #define QUESTIONS 2000
 #define WRITES 100
+#define SWITCHES 10
 
-enum how { PWRITE, TRUNCATE, SHARED, SHARED_CLOSED, RENAME };
+enum how { PWRITE, TRUNCATE, SHARED, SHARED_CLOSED, CHMOD, RENAME, UNLINK };
 
 FIXTURE(overwrite)
 {
 	FIXTURE_DATA(faults) f;
-	pthread_t thread;
+	pthread_t thread, switcher;
 	enum how how;
+	bool switching;
 	unsigned int begun, done;	/* build IDs, written by the thread */
-	unsigned int asked;
+	unsigned int asked, switched;
 	bool failed, stop;
 };
 
 FIXTURE_VARIANT(overwrite)
 {
 	enum how how;
+	enum own_fs fs;
+	bool switching;
 };
 
 FIXTURE_VARIANT_ADD(overwrite, pwrite) { .how = PWRITE };
 FIXTURE_VARIANT_ADD(overwrite, truncate) { .how = TRUNCATE };
 FIXTURE_VARIANT_ADD(overwrite, shared_mapping) { .how = SHARED };
 FIXTURE_VARIANT_ADD(overwrite, shared_mapping_closed) { .how = SHARED_CLOSED };
+FIXTURE_VARIANT_ADD(overwrite, chmod) { .how = CHMOD };
 FIXTURE_VARIANT_ADD(overwrite, rename) { .how = RENAME };
+FIXTURE_VARIANT_ADD(overwrite, unlink) { .how = UNLINK };
+FIXTURE_VARIANT_ADD(overwrite, switching) { .how = PWRITE, .switching = true };
+FIXTURE_VARIANT_ADD(overwrite, ext4_128_pwrite) { .how = PWRITE, .fs = FS_EXT4_128 };
+FIXTURE_VARIANT_ADD(overwrite, ext4_128_truncate) { .how = TRUNCATE, .fs = FS_EXT4_128 };
+FIXTURE_VARIANT_ADD(overwrite, ext4_128_shared) { .how = SHARED, .fs = FS_EXT4_128 };
+FIXTURE_VARIANT_ADD(overwrite, ext4_128_shared_closed) {
+	.how = SHARED_CLOSED, .fs = FS_EXT4_128
+};
+FIXTURE_VARIANT_ADD(overwrite, ext4_128_rename) { .how = RENAME, .fs = FS_EXT4_128 };
+FIXTURE_VARIANT_ADD(overwrite, xfs_pwrite) { .how = PWRITE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_truncate) { .how = TRUNCATE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_shared) { .how = SHARED, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_shared_closed) {
+	.how = SHARED_CLOSED, .fs = FS_XFS
+};
+FIXTURE_VARIANT_ADD(overwrite, xfs_rename) { .how = RENAME, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, overlay_pwrite) { .how = PWRITE, .fs = FS_OVERLAY };
+FIXTURE_VARIANT_ADD(overwrite, overlay_truncate) { .how = TRUNCATE, .fs = FS_OVERLAY };
+FIXTURE_VARIANT_ADD(overwrite, overlay_shared) { .how = SHARED, .fs = FS_OVERLAY };
+FIXTURE_VARIANT_ADD(overwrite, overlay_shared_closed) {
+	.how = SHARED_CLOSED, .fs = FS_OVERLAY
+};
+FIXTURE_VARIANT_ADD(overwrite, overlay_rename) { .how = RENAME, .fs = FS_OVERLAY };
 
 FIXTURE_SETUP(overwrite)
 {
+	int err;
+
 	if (!has_cache())
 		SKIP(return, "this kernel keeps no build IDs");
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
 	new_fixture(_metadata, &self->f);
 	count_events(_metadata, &self->f);
+	err = use_fs(&self->f, variant->fs);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs the file system, and the program that makes one");
+	ASSERT_EQ(0, err);
 }
 
 FIXTURE_TEARDOWN(overwrite)
@@ -1445,11 +1686,15 @@ static bool overwrite_once(FIXTURE_DATA(overwrite) *self, unsigned int n)
 			return false;
 		return !rename(tmp, self->f.path);
 	}
-	fd = open(self->f.path, O_RDWR | O_CLOEXEC | (self->how == TRUNCATE ? O_TRUNC : 0));
+	if (self->how == UNLINK && unlink(self->f.path))
+		return false;
+	fd = open(self->f.path, O_RDWR | O_CREAT | O_CLOEXEC |
+		  (self->how == TRUNCATE ? O_TRUNC : 0), 0755);
 	if (fd < 0)
 		return false;
-	if (self->how == PWRITE || self->how == TRUNCATE)
-		return !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) && !close(fd);
+	if (self->how != SHARED && self->how != SHARED_CLOSED)
+		return !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) &&
+		       (self->how != CHMOD || !fchmod(fd, n % 2 ? 0755 : 0700)) && !close(fd);
 
 	map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
@@ -1470,6 +1715,8 @@ static void *overwriter(void *arg)
 	FIXTURE_DATA(overwrite) *self = arg;
 	unsigned int n, asked;
 
+	if (pin_to_cpu(1))
+		self->failed = true;
 	for (n = 2; !READ_ONCE(self->stop) && !self->failed; n++) {
 		__atomic_store_n(&self->begun, n, __ATOMIC_SEQ_CST);
 		if (!overwrite_once(self, n))
@@ -1483,57 +1730,109 @@ static void *overwriter(void *arg)
 	return NULL;
 }
 
+/* Switches the cache off and on, as fast as that goes. */
+static void *switcher(void *arg)
+{
+	FIXTURE_DATA(overwrite) *self = arg;
+
+	while (!READ_ONCE(self->stop) && !self->failed) {
+		if (switch_cache(false) || switch_cache(true))
+			self->failed = true;
+		WRITE_ONCE(self->switched, self->switched + 1);
+	}
+	return NULL;
+}
+
+/* Longer, if the user has the time. */
+static bool storm_goes_on(FIXTURE_DATA(overwrite) *self, time_t end)
+{
+	return !READ_ONCE(self->failed) &&
+	       (self->asked < QUESTIONS || READ_ONCE(self->done) < WRITES ||
+		(self->switching && READ_ONCE(self->switched) < SWITCHES) || time(NULL) < end);
+}
+
+/* Can this byte of a file be that of a build ID from @first to @last? */
+static bool byte_is_of(const unsigned char *id, int i, unsigned int first, unsigned int last)
+{
+	unsigned char expected[ID_SIZE];
+
+	/* Being written, where the file had ended before. */
+	if (first != last && !id[i])
+		return true;
+	for (; first <= last; first++) {
+		make_id(expected, first);
+		if (id[i] == expected[i])
+			return true;
+	}
+	return false;
+}
+
 /*
- * Task context. Build ID n is right from when its writing begins until the next
- * one is complete. Each word counts by itself: a file that is read while it is
+ * Task context, sleeping and not. Build ID n is right from when its writing begins until
+ * the next one is complete. Each byte counts by itself: a file that is read while it is
  * written can be half of each.
  */
 TEST_F(overwrite, storm)
 {
-	unsigned int before, after, words[ID_SIZE / 4], wrong = 0, i;
+	bool by_name = variant->how == RENAME || variant->how == UNLINK;
+	unsigned int before, after, answers = 0, wrong = 0;
+	struct cache_events *events;
 	unsigned char id[ID_SIZE];
+	int len, fd, i;
 	char *map;
-	int len, fd;
+	time_t end;
 
 	self->how = variant->how;
-	self->begun = self->done = 1;
+	self->switching = variant->switching;
+	self->begun = 1;
+	self->done = 1;
 	make_id(self->f.id, 1);
 	new_file(_metadata, &self->f, 256);
 	map_file(_metadata, &self->f, PAGE);
+	events = &self->f.skel->bss->events;
+	end = time(NULL) + storm_seconds(0);
 	ASSERT_EQ(0, pthread_create(&self->thread, NULL, overwriter, self));
+	if (self->switching)
+		ASSERT_EQ(0, pthread_create(&self->switcher, NULL, switcher, self));
 
-	while ((self->asked < QUESTIONS || READ_ONCE(self->done) < WRITES) &&
-	       !READ_ONCE(self->failed)) {
+	for (; storm_goes_on(self, end); WRITE_ONCE(self->asked, self->asked + 1)) {
 		map = self->f.map;
 		before = __atomic_load_n(&self->done, __ATOMIC_SEQ_CST);
-		if (self->how == RENAME) {
+		if (by_name) {
 			/* The name stands for another file each time. */
 			fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
 			map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 			close(fd);
+			if (map == MAP_FAILED)
+				continue;
 		}
-		len = procmap_build_id(map, id);
+		len = ask(&self->f, map, self->asked % 2 ? NOT_SLEEPABLE : QUERY, id);
 		after = __atomic_load_n(&self->begun, __ATOMIC_SEQ_CST);
-		if (map != self->f.map)
+		if (by_name)
 			munmap(map, PAGE);
-		WRITE_ONCE(self->asked, self->asked + 1);
 		if (len != ID_SIZE)
 			continue;
-		memcpy(words, id, sizeof(words));
-		for (i = 0; i < ARRAY_LEN(words); i++)
-			if (words[i] < before || words[i] > after)
-				break;
-		if (i < ARRAY_LEN(words) && !wrong++)
-			TH_LOG("build ID %u when it was %u to %u", words[i], before, after);
+		answers++;
+		for (i = 0; i < ID_SIZE && byte_is_of(id, i, before, after); i++)
+			;
+		if (i < ID_SIZE && !wrong++)
+			TH_LOG("byte %d is %02x when the build ID was %u to %u", i, id[i], before,
+			       after);
 	}
 	WRITE_ONCE(self->stop, true);
 	pthread_join(self->thread, NULL);
+	if (self->switching)
+		pthread_join(self->switcher, NULL);
 
+	TH_LOG("%u questions, %u answers, overwritten %u times; first file: %llu hits, %llu fills, %llu dropped",
+	       self->asked, answers, self->done, events->hits, events->fills,
+	       events->invalidations);
 	EXPECT_FALSE(self->failed);
 	EXPECT_EQ(0, wrong);
 	/* Otherwise nothing was tried. */
-	if (self->how != RENAME)
-		EXPECT_LT(WRITES / 4, self->f.skel->bss->events.invalidations);
+	EXPECT_LT(QUESTIONS / 10, answers);
+	if (!by_name && !self->switching)
+		EXPECT_LT(WRITES / 4, events->invalidations);
 }
 
 /* --- bpf_file_build_id() ----------------------------------------------------------- */

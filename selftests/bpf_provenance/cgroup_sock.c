@@ -418,6 +418,7 @@ enum op {
 static const char * const proto_names[] = {
 	"tcp", "mptcp", "udp", "ping", "raw", "hdrincl", "sctp_stream", "sctp_seqpacket",
 };
+
 static const char * const form_names[] = { "inet", "inet6", "mapped", "inet_on_6", "unspec" };
 static const char * const op_names[] = {
 	"bind", "listen", "connect", "fastopen", "sendto", "pktinfo", "late_listen",
@@ -1919,8 +1920,10 @@ static void scenario(struct __test_metadata *_metadata, const struct net *net, i
 	EXPECT_EQ(0, others);
 	/* Last: the kernel itself answers these. */
 	for (i = 0; i < (int)ARRAY_LEN(protocols); i++) {
-		EXPECT_EQ(-ECONNREFUSED, knock(_metadata, &tcp, net, other, port_of(services[i][0])));
-		EXPECT_EQ(-ECONNREFUSED, knock(_metadata, &tcp, net, other, port_of(services[i][1])));
+		EXPECT_EQ(-ECONNREFUSED,
+			  knock(_metadata, &tcp, net, other, port_of(services[i][0])));
+		EXPECT_EQ(-ECONNREFUSED,
+			  knock(_metadata, &tcp, net, other, port_of(services[i][1])));
 	}
 	ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
 	close(knock(_metadata, &udp, net, other, port_of(datagrams)));
@@ -2974,7 +2977,6 @@ static void *storm_binds(void *arg)
 
 TEST_F(one_ip, storm)
 {
-	const char *seconds = getenv("STORM_SECONDS");
 	struct storm storms[2] = { { .domain = AF_INET }, { .domain = AF_INET6 } };
 	unsigned long turns = 0, seen[2][2];
 	struct bpf_link **links[] = {
@@ -2995,12 +2997,13 @@ TEST_F(one_ip, storm)
 		ASSERT_EQ(0, pthread_create(&threads[i], NULL, storm_binds, &storms[i]));
 	}
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += seconds ? atoi(seconds) : STORM_SECONDS;
+	end.tv_sec += storm_seconds(STORM_SECONDS);
 	do {
 		/* Stay until both have done something in this state. */
 		for (i = 0; i < 2; i++) {
 			seen[i][0] = __atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED);
-			while (__atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED) == seen[i][0] &&
+			while (__atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED) ==
+			       seen[i][0] &&
 			       !__atomic_load_n(&storms[i].wrong, __ATOMIC_RELAXED))
 				sched_yield();
 			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);
@@ -3013,7 +3016,8 @@ TEST_F(one_ip, storm)
 			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);
 		for (i = 0; i < 2; i++) {
 			seen[i][1] = __atomic_load_n(&storms[i].detached, __ATOMIC_RELAXED);
-			while (__atomic_load_n(&storms[i].detached, __ATOMIC_RELAXED) == seen[i][1] &&
+			while (__atomic_load_n(&storms[i].detached, __ATOMIC_RELAXED) ==
+			       seen[i][1] &&
 			       !__atomic_load_n(&storms[i].wrong, __ATOMIC_RELAXED))
 				sched_yield();
 			__atomic_add_fetch(&storms[i].epoch, 1, __ATOMIC_SEQ_CST);

@@ -37,6 +37,13 @@ int pin_to_cpu(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
+int storm_seconds(int usual)
+{
+	const char *seconds = getenv("STORM_SECONDS");
+
+	return seconds ? atoi(seconds) : usual;
+}
+
 int write_value(const char *path, const char *value)
 {
 	int fd, err = 0;

@@ -30,6 +30,12 @@ int scratch_dir(char *path, size_t size);
 
 int pin_to_cpu(int cpu);
 
+/*
+ * How long a storm lasts that usually takes @usual seconds: $STORM_SECONDS, if set. More
+ * than TEST_TIMEOUT_DEFAULT ends it as failed.
+ */
+int storm_seconds(int usual);
+
 /* What /proc, /sys and the like take: one write. */
 int write_value(const char *path, const char *value);
 

@@ -435,8 +435,9 @@ SEC("?tp_btf/sys_enter")
 int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 {
 	struct bpf_task_vma_record rec = {};
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct vm_area_struct *vma, *last = NULL;
 	struct bpf_iter_task_vma it;
-	struct vm_area_struct *vma;
 	unsigned long flags;
 	__u64 at;
 	long err;
@@ -446,8 +447,9 @@ int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 	storm_sentinels = 0;
 	storm_addr = arena;
 	bpf_local_irq_save(&flags);
-	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), arena);
+	bpf_iter_task_vma_new(&it, task, arena);
 	while ((vma = bpf_iter_task_vma_next(&it))) {
+		last = vma;
 		rec.start = vma->vm_start;
 		rec.end = vma->vm_end;
 		rec.offset = vma->vm_pgoff * PAGE_SIZE;
@@ -464,6 +466,12 @@ int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 		storm_addr = rec.end;
 	}
 	err = bpf_iter_task_vma_error(&it);
+	/* A step that is refused may write to what was handed out before. */
+	if (err && last) {
+		storm.refused++;
+		if (last->vm_mm != task->mm || last->vm_file)
+			is_wrong(&rec, __LINE__);
+	}
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	storm.walks++;

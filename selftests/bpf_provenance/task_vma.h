@@ -51,7 +51,7 @@ struct seen {
 
 struct storm {
 	__u64 asked, again, passes, wrong;
-	__u64 walks, walks_ended, vmas;
+	__u64 walks, walks_ended, refused, vmas;
 	struct record first_wrong;
 	__u64 first_wrong_asked_at;
 	__u32 why;		/* line of task_vma.bpf.c */

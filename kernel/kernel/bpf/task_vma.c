@@ -117,15 +117,15 @@ static u32 permissions(vm_flags_t flags)
 	       (flags & VM_MAYSHARE ? PROCMAP_QUERY_VMA_SHARED : 0);
 }
 
-/* Does the mapping have what @flags asks for? As in PROCMAP_QUERY. */
-static bool matches(const struct vma_snapshot *snap, u64 flags)
+/* Does a mapping with these @perms have what @flags asks for? As in PROCMAP_QUERY. */
+static bool matches(const struct vma_snapshot *snap, u32 perms, u64 flags)
 {
 	if (flags & PROCMAP_QUERY_FILE_BACKED_VMA && !snap->file)
 		return false;
-	return !(flags & PERMISSIONS & ~permissions(snap->flags));
+	return !(flags & PERMISSIONS & ~perms);
 }
 
-/* Fills in all of @rec, which may be the program's: nothing is read from it. */
+/* What @rec says of it. @rec may be the program's: nothing is read from it. */
 static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 			 const struct vma_snapshot *snap)
 {
@@ -159,8 +159,9 @@ static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 static int query(struct mm_struct *mm, u64 addr, u64 flags, struct bpf_task_vma_record *rec)
 {
 	struct vma_file_id id = {};
-	struct vma_snapshot snap;
+	struct vma_snapshot snap __uninitialized;	/* filled in, or not used */
 	int err, passed = 0;
+	u32 perms;
 
 	for (;;) {
 		if (!(flags & PROCMAP_QUERY_COVERING_OR_NEXT_VMA))
@@ -169,7 +170,8 @@ static int query(struct mm_struct *mm, u64 addr, u64 flags, struct bpf_task_vma_
 			err = vma_snapshot_next(mm, addr, &snap);
 		if (err)
 			return err;
-		if (matches(&snap, flags))
+		perms = permissions(snap.flags);
+		if (matches(&snap, perms, flags))
 			break;
 		if (!(flags & PROCMAP_QUERY_COVERING_OR_NEXT_VMA))
 			return -ENOENT;
@@ -196,7 +198,7 @@ static int query(struct mm_struct *mm, u64 addr, u64 flags, struct bpf_task_vma_
 	rec->offset = snap.file ? (u64)snap.pgoff << PAGE_SHIFT : 0;
 	rec->ino = id.ino;
 	rec->mm = mm_token(mm);
-	rec->flags = permissions(snap.flags);
+	rec->flags = perms;
 	rec->seq = snap.seq;
 	rec->dev_major = MAJOR(id.dev);
 	rec->dev_minor = MINOR(id.dev);
@@ -243,7 +245,8 @@ __bpf_kfunc_start_defs();
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {
 	struct mm_struct *mm = current->mm;
-	struct bpf_task_vma_record copy, *rec = out;
+	/* Filled in as a whole, if it is used at all. */
+	struct bpf_task_vma_record copy __uninitialized, *rec = out;
 	int err;
 
 	BUILD_BUG_ON(sizeof(*rec) != RECORD_SIZE_VER0);

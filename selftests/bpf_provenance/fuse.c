@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+/* A file system in user space with one file: what it takes to map and read that. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fs.h"
+
+#define FILE_NODE 2
+#define PAGE 4096U
+
+static char content[PAGE];
+static size_t content_size;
+static pid_t server;
+
+static void set_attr(struct fuse_attr *attr, uint64_t node)
+{
+	attr->ino = node;
+	attr->mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755;
+	attr->size = node == FILE_NODE ? content_size : 0;
+	attr->nlink = 1;
+	attr->blksize = PAGE;
+}
+
+static void reply(int dev, uint64_t unique, int err, const void *data, size_t size)
+{
+	struct fuse_out_header out = {
+		.len = sizeof(out) + size, .error = -err, .unique = unique,
+	};
+	struct iovec iov[] = { { &out, sizeof(out) }, { (void *)data, size } };
+
+	if (writev(dev, iov, size ? 2 : 1) < 0)
+		_exit(1);
+}
+
+/* Until it is unmounted, or the file is to be read and the server hangs. */
+static void serve(int dev, bool hangs)
+{
+	static char buf[FUSE_MIN_READ_BUFFER + PAGE];
+	const struct fuse_in_header *in = (void *)buf;
+	const void *arg = in + 1;
+	const struct fuse_read_in *rd = arg;
+	struct fuse_init_out init = {
+		.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION,
+		.max_write = PAGE,
+	};
+	struct fuse_entry_out entry = {
+		.nodeid = FILE_NODE, .entry_valid = 3600, .attr_valid = 3600,
+	};
+	struct fuse_attr_out attr = { .attr_valid = 3600 };
+	struct fuse_open_out opened = { .open_flags = FOPEN_KEEP_CACHE };
+
+	while (read(dev, buf, sizeof(buf)) > 0 || errno == EINTR || errno == ENOENT) {
+		switch (in->opcode) {
+		case FUSE_INIT:
+			reply(dev, in->unique, 0, &init, sizeof(init));
+			break;
+		case FUSE_LOOKUP:
+			if (strcmp(arg, "file")) {
+				reply(dev, in->unique, ENOENT, NULL, 0);
+				break;
+			}
+			set_attr(&entry.attr, FILE_NODE);
+			reply(dev, in->unique, 0, &entry, sizeof(entry));
+			break;
+		case FUSE_GETATTR:
+			set_attr(&attr.attr, in->nodeid);
+			reply(dev, in->unique, 0, &attr, sizeof(attr));
+			break;
+		case FUSE_OPEN:
+			reply(dev, in->unique, 0, &opened, sizeof(opened));
+			break;
+		case FUSE_READ:
+			if (hangs)
+				pause();
+			reply(dev, in->unique, 0, content + rd->offset,
+			      rd->offset < content_size ? content_size - rd->offset : 0);
+			break;
+		case FUSE_FORGET:
+		case FUSE_BATCH_FORGET:
+		case FUSE_INTERRUPT:
+			break;
+		case FUSE_FLUSH:
+		case FUSE_RELEASE:
+			reply(dev, in->unique, 0, NULL, 0);
+			break;
+		default:
+			reply(dev, in->unique, ENOSYS, NULL, 0);
+		}
+	}
+	_exit(0);
+}
+
+int fuse_mount(bool hangs)
+{
+	char options[64];
+	int dev, fd;
+	ssize_t n;
+
+	dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	if (dev < 0)
+		return -EOPNOTSUPP;
+	fd = open("file", O_RDONLY | O_CLOEXEC);
+	n = read(fd, content, sizeof(content));
+	close(fd);
+	content_size = n < 0 ? 0 : n;
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", dev);
+	if (mount("fuse", ".", "fuse", 0, options)) {
+		close(dev);
+		return -errno;
+	}
+	server = fork();
+	if (!server) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		serve(dev, hangs);
+	}
+	close(dev);
+	return server < 0 ? -errno : 0;
+}
+
+void fuse_end(void)
+{
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+}
