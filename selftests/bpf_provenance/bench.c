@@ -471,11 +471,16 @@ static void map_exec(void *arg)
 		die("mmap of a file");
 }
 
+static void open_lib(const char *path, int flags)
+{
+	lib_fd = open(path, flags | O_CLOEXEC);
+	if (lib_fd < 0)
+		die(path);
+}
+
 static void open_write(void *arg)
 {
-	lib_fd = open(arg, O_WRONLY | O_CLOEXEC);
-	if (lib_fd < 0)
-		die(arg);
+	open_lib(arg, O_WRONLY);
 }
 
 static void close_lib(void *arg)
@@ -486,9 +491,7 @@ static void close_lib(void *arg)
 /* Has its build ID kept. */
 static void map_once(void *arg)
 {
-	lib_fd = open(arg, O_RDONLY | O_CLOEXEC);
-	if (lib_fd < 0)
-		die(arg);
+	open_lib(arg, O_RDONLY);
 	map_exec(NULL);
 	close(lib_fd);
 }
@@ -501,9 +504,7 @@ static void report_files(const char *x, char *path)
 		  again = { NULL, open_write, close_lib, path, 200 };
 
 	report("file/exec", x, &exec, 0, 1);
-	lib_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (lib_fd < 0)
-		die(path);
+	open_lib(path, O_RDONLY);
 	report("file/mmap_exec", x, &map, 0, 1);
 	close(lib_fd);
 	report("file/open_write_mapped", x, &first, 0, 1);

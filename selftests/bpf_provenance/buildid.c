@@ -1379,7 +1379,7 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 
 /* --- kinds of files ---------------------------------------------------------------- */
 
-enum made_as { IN_FS, LOWER_LAYER, SERVED, SEALED, MEMFD, HUGE_PAGES, SECRET, NETWORK };
+enum made_as { IN_FS, BELOW, SEALED, MEMFD, HUGE_PAGES, SECRET, NETWORK };
 
 #define HUGE_PAGES_POOL "/proc/sys/vm/nr_hugepages"
 #define HUGE_PAGE (2UL << 20)
@@ -1403,28 +1403,29 @@ FIXTURE_VARIANT_ADD(kind, ext4_128) { .fs = FS_EXT4_128 };
 FIXTURE_VARIANT_ADD(kind, verity) { .fs = FS_EXT4_VERITY, .made_as = SEALED };
 FIXTURE_VARIANT_ADD(kind, xfs) { .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(kind, overlay_upper) { .fs = FS_OVERLAY };
-FIXTURE_VARIANT_ADD(kind, overlay_lower) { .fs = FS_OVERLAY, .made_as = LOWER_LAYER };
+FIXTURE_VARIANT_ADD(kind, overlay_lower) { .fs = FS_OVERLAY, .made_as = BELOW };
 FIXTURE_VARIANT_ADD(kind, tmpfs) { .fs = FS_TMPFS, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, memfd) { .made_as = MEMFD, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, hugetlb) { .made_as = HUGE_PAGES, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, secret) { .made_as = SECRET, .not_kept = true, .unreadable = true };
 FIXTURE_VARIANT_ADD(kind, network) { .made_as = NETWORK, .not_kept = true };
-FIXTURE_VARIANT_ADD(kind, fuse) { .fs = FS_FUSE, .made_as = SERVED, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, fuse) { .fs = FS_FUSE, .made_as = BELOW, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, fuse_hung) {
-	.fs = FS_FUSE_HUNG, .made_as = SERVED, .not_kept = true, .unreadable = true
+	.fs = FS_FUSE_HUNG, .made_as = BELOW, .not_kept = true, .unreadable = true
 };
 
 FIXTURE_SETUP(kind)
 {
-	bool in_layer = variant->made_as == LOWER_LAYER;
+	const char *layer = variant->fs == FS_OVERLAY ? "/lower" : "";
 	char path[256];
 	int fd, err;
 
 	new_fixture(_metadata, &self->f);
-	if (in_layer || variant->made_as == SERVED) {
-		snprintf(path, sizeof(path), "%s/lower", self->f.dir);
-		ASSERT_EQ(0, in_layer ? mkdir(path, 0755) : 0);
-		snprintf(path, sizeof(path), "%s/%sfile", self->f.dir, in_layer ? "lower/" : "");
+	/* Before something is mounted over it that takes it from there. */
+	if (variant->made_as == BELOW) {
+		snprintf(path, sizeof(path), "%s%s", self->f.dir, layer);
+		ASSERT_TRUE(!mkdir(path, 0755) || errno == EEXIST);
+		snprintf(path, sizeof(path), "%s%s/file", self->f.dir, layer);
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, write_elf(fd, self->f.id, 256));
@@ -1497,8 +1498,7 @@ static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind
 			return "needs ext4 at $SCRATCH";
 		map_file(_metadata, self, PAGE);
 		break;
-	case LOWER_LAYER:
-	case SERVED:
+	case BELOW:
 		map_file(_metadata, self, PAGE);
 		break;
 	case SEALED:
