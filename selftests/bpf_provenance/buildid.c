@@ -1824,7 +1824,8 @@ TEST_F(overwrite, storm)
 	if (self->switching)
 		pthread_join(self->switcher, NULL);
 
-	TH_LOG("%u questions, %u answers, overwritten %u times; first file: %llu hits, %llu fills, %llu dropped",
+	/* The last three are of the first file. */
+	TH_LOG("%u questions, %u answers, %u overwrites; %llu hits, %llu fills, %llu drops",
 	       self->asked, answers, self->done, events->hits, events->fills,
 	       events->invalidations);
 	EXPECT_FALSE(self->failed);

@@ -906,7 +906,7 @@ TEST_F(storm, walks)
 	EXPECT_LT(100, s->walks);
 	EXPECT_LT(10, s->walks_ended);
 	EXPECT_LT(10, s->refused);
-	TH_LOG("%llu walks, %llu of them to the end, %llu stopped on the way, %llu VMAs, %lu changes",
+	TH_LOG("%llu walks, %llu of them to the end, %llu stopped before, %llu VMAs, %lu changes",
 	       s->walks, s->walks_ended, s->refused, s->vmas, storm_changes);
 }
 
