@@ -56,8 +56,8 @@ die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 QEMU=${QEMU:-$HERE/qemu}
 KVM=${KVM:-/dev/kvm}
 flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
-smp=2 memory=2048 append="" boot_timeout=60 silence_timeout=300 test_timeout=2400
-shutdown_timeout=20 expect_panic="" ktap="" junit="" log="" quiet="" command=()
+smp=2 memory=2048 append="" boot_timeout=120 silence_timeout=300 test_timeout=2400
+shutdown_timeout=60 expect_panic="" ktap="" junit="" log="" quiet="" command=()
 
 while [ $# -gt 0 ]; do
 	case $1 in

@@ -169,7 +169,8 @@ static bool entry_matches(const struct build_id_entry *e, const struct inode *in
  * In an RCU section. The memory of @inode has to stay; whether it is still the
  * same inode, the caller checks afterwards.
  */
-static int cache_read(const struct inode *inode, unsigned char *build_id, __u32 *size)
+static __always_inline int cache_read(const struct inode *inode, unsigned char *build_id,
+				      __u32 *size)
 {
 	const struct build_id_entry *e = bucket_find(bucket_of(inode), inode);
 	enum build_id_state state;

@@ -138,6 +138,7 @@ int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snaps
 static const struct inode *user_inode(struct mm_struct *mm, const struct vma_snapshot *snap)
 {
 	const struct dentry *dentry;
+	const struct inode *inode;
 
 	/* Memory of a struct file for ever, maybe not of this one any more. */
 	if (likely(!(READ_ONCE(snap->file->f_mode) & FMODE_BACKING)))
@@ -150,7 +151,9 @@ static const struct inode *user_inode(struct mm_struct *mm, const struct vma_sna
 	 */
 	if (vma_snapshot_stale(mm, snap))
 		return NULL;
-	return READ_ONCE(dentry->d_inode);
+	inode = READ_ONCE(dentry->d_inode);
+	/* And so was the dentry's to the inode. */
+	return vma_snapshot_stale(mm, snap) ? NULL : inode;
 }
 
 /**
@@ -168,10 +171,12 @@ int vma_snapshot_file_id(struct mm_struct *mm, const struct vma_snapshot *snap,
 {
 	const struct inode *inode = user_inode(mm, snap);
 
-	/* The inode is alive if this is not stale, and RCU keeps its memory then. */
-	if (!inode || vma_snapshot_stale(mm, snap))
+	if (!inode)
 		return -EAGAIN;
-	/* Nothing but inodes of one file system uses this memory: i_sb is valid. */
+	/*
+	 * It was alive in this RCU read-side section, and only inodes of one file
+	 * system use its memory: i_sb is valid.
+	 */
 	id->dev = READ_ONCE(READ_ONCE(inode->i_sb)->s_dev);
 	id->ino = READ_ONCE(inode->i_ino);
 	id->generation = READ_ONCE(inode->i_generation);

@@ -526,7 +526,8 @@ TEST_F(faults, not_open_for_reading)
 	ASSERT_LT(0, read(fd, old, sizeof(old) - 1));
 	ASSERT_EQ(1, pwrite(fd, "1", 1, 0));
 	for (i = 0; i < (int)ARRAY_LEN(modes); i++) {
-		self->skel->bss->read_result = self->skel->bss->open_result = 1;
+		self->skel->bss->read_result = 1;
+		self->skel->bss->open_result = 1;
 		close(open(self->path, modes[i] | O_CLOEXEC));
 		EXPECT_EQ(i + 1, self->skel->bss->open_runs);
 		EXPECT_EQ(-EBADF, self->skel->bss->read_result);
