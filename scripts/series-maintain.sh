@@ -81,18 +81,9 @@ cmd_style()
 	scratch
 	mkdir -p "$BUILD"/out/{base,prod}
 	grep -vE '^(#|$)' "$TOP/scripts/style.allow" | cut -f1 >"$out/allow"
-	# build/linux has no history: a commit that is named in a Fixes tag is unknown
-	# to it. New files below a directory that MAINTAINERS covers need no new entry;
-	# get_maintainer is asked instead.
+	checkpatch
 	while read -r c subject <&3; do
-		plain_git -C "$LINUX" format-patch -q -1 --stdout "$c" >"$BUILD/out/prod/style.patch"
-		# shellcheck disable=SC2016
-		"$TOP/scripts/build" in prod bash -c 'scripts/checkpatch.pl --strict --codespell --terse --showfile \
-			--no-summary --max-line-length=100 --show-types \
-			--ignore MISSING_SIGN_OFF,UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES "$OUT/style.patch"' \
-			>"$out/log" 2>"$out/errors" || [ -s "$out/log" ] ||
-			die "checkpatch: $(tail -n 1 "$out/errors")"
-		! grep -v 'toolchain:' "$out/errors" >&2 || bad=1
+		cat "$(checkpatch_result "$c").log" >"$out/log"
 		grep -vEf "$out/allow" "$out/log" >"$out/left" || [ $? = 1 ] ||
 			die "scripts/style.allow has an expression that grep does not take"
 		[ ! -s "$out/left" ] || { warn "$c $subject"; cat "$out/left" >&2; bad=1; }
@@ -109,12 +100,49 @@ cmd_style()
 			# A file of the base may have faults of its own.
 			"$TOP/scripts/build" in base scripts/kernel-doc -none -Werror "${files[@]}" >"$out/base" 2>&1 || true
 			diff <(sed -E 's/:[0-9]+/:/' "$out/base" | sort) <(sed -E 's/:[0-9]+/:/' "$out/log" | sort) |
-				grep '^>' >&2 && bad=1
+				grep -E '^> (Warning|Error):' >&2 && bad=1
 		}
 		coccicheck "${files[@]}" || bad=1
 	fi
 	[ "$bad" = 0 ] || die "style: see above"
 	say "style: checkpatch, kernel-doc and coccicheck have nothing to say of $(commits | wc -l) patches"
+}
+
+# checkpatch_result COMMIT: where what is said of it is kept, without its suffix: under
+# the name of all that it depends on.
+checkpatch_result()
+{
+	local key
+	key=$({ style_patch "$1"; plain_git -C "$LINUX" rev-parse series:scripts/checkpatch.pl \
+		series:scripts/spelling.txt; } | plain_git hash-object --stdin)
+	printf '%s' "$BUILD/out/prod/checkpatch/$key"
+}
+
+style_patch() { plain_git -C "$LINUX" format-patch -q -1 --zero-commit --stdout "$1"; }
+
+# checkpatch: asked of the patches of which nothing is known yet. build/linux has no
+# history: a commit that is named in a Fixes tag is unknown to it. New files below a
+# directory that MAINTAINERS covers need no new entry; get_maintainer is asked instead.
+checkpatch()
+{
+	local c kept
+	mkdir -p "$BUILD/out/prod/checkpatch"
+	commits | while read -r c _; do
+		kept=$(checkpatch_result "$c")
+		[ -f "$kept.log" ] || { style_patch "$c" >"$kept.patch"; echo "${kept##*/}"; }
+	done >"$out/todo"
+	# It fails where it has something to say, and says nothing where it fails.
+	# shellcheck disable=SC2016
+	"$TOP/scripts/build" in prod xargs -r -n 1 -P "$JOBS" bash -c '
+		kept=$OUT/checkpatch/$0
+		scripts/checkpatch.pl --strict --codespell --terse --showfile --no-summary \
+			--max-line-length=100 --show-types \
+			--ignore MISSING_SIGN_OFF,UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES \
+			"$kept.patch" >"$kept.part" 2>"$kept.errors" || [ -s "$kept.part" ] || exit 255
+		[ ! -s "$kept.errors" ] || exit 255
+		rm "$kept.errors" "$kept.patch"
+		mv "$kept.part" "$kept.log"' <"$out/todo" ||
+		die "checkpatch: $(cat "$BUILD"/out/prod/checkpatch/*.errors 2>/dev/null | tail -n 1)"
 }
 
 # coccicheck FILE...: reports that the base does not have. A script that does not

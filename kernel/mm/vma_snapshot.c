@@ -11,9 +11,9 @@
  *    and is the same after the last one, no writer was there in between. An
  *    NMI on top of a writer finds it odd and gives up: no waiting, no retry.
  *  - Until that is checked, every pointer may be stale. RCU keeps the memory
- *    of maple tree nodes; VMAs and files are SLAB_TYPESAFE_BY_RCU; an inode is
- *    freed after a grace period. So reading is safe, and what was read may be
- *    wrong: it is used only after the check.
+ *    of maple tree nodes; VMAs and files are SLAB_TYPESAFE_BY_RCU; an inode that
+ *    can be mapped is freed after a grace period. So reading is safe, and what
+ *    was read may be wrong: it is used only after the check.
  *  - The walk only descends. A writer publishes new nodes before it marks the
  *    old ones dead, so one that meets a dead node and starts again from the
  *    root makes progress, even if that writer is not running.
@@ -131,57 +131,26 @@ int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snaps
 }
 
 /*
- * The inode that /proc/PID/maps shows, as file_user_inode() has it: that of the
- * file which the user opened, where a stacking file system maps another one. Or
- * NULL, if @snap is stale.
+ * For vma_snapshot_file_id(), where a stacking file system maps another file than
+ * the one which the user opened: the inode of that, or NULL if @snap is stale.
  */
-static const struct inode *user_inode(struct mm_struct *mm, const struct vma_snapshot *snap)
+const struct inode *vma_snapshot_user_inode(struct mm_struct *mm, const struct vma_snapshot *snap)
 {
-	const struct dentry *dentry;
+	/* Backing files have a slab cache of their own: it is one, maybe another by now. */
+	const struct dentry *dentry = READ_ONCE(backing_file_user_path(snap->file)->dentry);
 	const struct inode *inode;
 
-	/* Memory of a struct file for ever, maybe not of this one any more. */
-	if (likely(!(READ_ONCE(snap->file->f_mode) & FMODE_BACKING)))
-		return snap->inode;
-	dentry = READ_ONCE(backing_file_user_path(snap->file)->dentry);
 	/*
 	 * If the file was there until now, so was its reference to the dentry,
 	 * which RCU keeps from here on. Those that are freed at once (DCACHE_NORCU)
-	 * are cursors and of pseudo file systems, over which nothing stacks.
+	 * are cursors and of pseudo files; this one was opened by a path in a file
+	 * system that stacks.
 	 */
 	if (vma_snapshot_stale(mm, snap))
 		return NULL;
 	inode = READ_ONCE(dentry->d_inode);
 	/* And so was the dentry's to the inode. */
 	return vma_snapshot_stale(mm, snap) ? NULL : inode;
-}
-
-/**
- * vma_snapshot_file_id() - which file is it?
- * @mm: as for vma_snapshot_at()
- * @snap: what that filled, with @snap->file not NULL
- * @id: filled on success
- *
- * Context: as for vma_snapshot_at(), in the same RCU read-side section.
- *
- * Return: 0; -EAGAIN: mappings have been changed.
- */
-int vma_snapshot_file_id(struct mm_struct *mm, const struct vma_snapshot *snap,
-			 struct vma_file_id *id)
-{
-	const struct inode *inode = user_inode(mm, snap);
-
-	if (!inode)
-		return -EAGAIN;
-	/*
-	 * It was alive in this RCU read-side section, and only inodes of one file
-	 * system use its memory: i_sb is valid.
-	 */
-	id->dev = READ_ONCE(READ_ONCE(inode->i_sb)->s_dev);
-	id->ino = READ_ONCE(inode->i_ino);
-	id->generation = READ_ONCE(inode->i_generation);
-	/* But it may be another inode of it by now. */
-	return vma_snapshot_stale(mm, snap) ? -EAGAIN : 0;
 }
 
 /* Takes a reference to a file of which RCU keeps the memory, if @walk isn't stale then. */

@@ -8,7 +8,8 @@ void fuzz_begin(struct fuzz *f)
 {
 	const char *seed = getenv("FUZZ_SEED"), *seconds = getenv("FUZZ_SECONDS");
 
-	f->seed = seed ? strtoul(seed, NULL, 0) : (unsigned long)time(NULL) ^ (unsigned long)getpid() << 16;
+	f->seed = seed ? strtoul(seed, NULL, 0) :
+			 (unsigned long)time(NULL) ^ (unsigned long)getpid() << 16;
 	/* xorshift stays at 0. */
 	f->x = f->seed ?: 1;
 	f->rounds = 0;

@@ -757,7 +757,8 @@ static int random_prot(void)
 /* Changes some pages of a slot: maps, unmaps, splits, merges, moves to the other arena. */
 static int change_slot(void)
 {
-	unsigned int slot = fuzz_pick(&storm_fuzz, SLOTS), from = fuzz_pick(&storm_fuzz, WORK_PAGES);
+	unsigned int slot = fuzz_pick(&storm_fuzz, SLOTS);
+	unsigned int from = fuzz_pick(&storm_fuzz, WORK_PAGES);
 	unsigned int pages = 1 + fuzz_pick(&storm_fuzz, WORK_PAGES - from);
 	unsigned int half = fuzz_pick(&storm_fuzz, ARENAS), file = fuzz_pick(&storm_fuzz, FILES);
 	char *p = storm_arena + half * ARENA_SIZE + slot * SLOT_SIZE + from * PAGE_SIZE;
@@ -1117,7 +1118,7 @@ TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 	EXPECT_EQ(0, line)
 		TH_LOG("a system call failed in line %d: %s", line, strerror(err));
 	EXPECT_EQ(0, seen->wrong)
-		TH_LOG("line %u: page %llu, err %lld, %#llx-%#llx, offset %#llx, ino %llu, flags %x",
+		TH_LOG("line %u: page %llu, err %lld, %#llx-%#llx, at %#llx, ino %llu, flags %x",
 		       seen->why, seen->page % FUZZ_PAGES, seen->err, seen->record.start,
 		       seen->record.end, seen->record.offset, seen->record.ino, seen->record.flags);
 	EXPECT_LT(0, seen->nmis);

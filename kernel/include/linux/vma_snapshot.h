@@ -3,6 +3,7 @@
 #define _LINUX_VMA_SNAPSHOT_H
 
 #include <linux/errno.h>
+#include <linux/fs.h>
 #include <linux/maple_tree.h>
 #include <linux/mm_types.h>
 #include <linux/mmap_lock.h>
@@ -76,8 +77,7 @@ static inline void vma_snapshot_walk_init(struct vma_snapshot_walk *walk, struct
 #ifdef CONFIG_VMA_SNAPSHOT
 int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap);
 int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap);
-int vma_snapshot_file_id(struct mm_struct *mm, const struct vma_snapshot *snap,
-			 struct vma_file_id *id);
+const struct inode *vma_snapshot_user_inode(struct mm_struct *mm, const struct vma_snapshot *snap);
 int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
 			   bool get_file);
 #else
@@ -119,5 +119,44 @@ static inline bool vma_snapshot_stale(struct mm_struct *mm, const struct vma_sna
 {
 	return mmap_lock_speculate_retry(mm, snap->seq);
 }
+
+#ifdef CONFIG_VMA_SNAPSHOT
+/**
+ * vma_snapshot_file_id() - which file is it?
+ * @mm: as for vma_snapshot_at()
+ * @snap: what that filled, with @snap->file not NULL
+ * @id: filled on success
+ *
+ * The inode is the one that /proc/PID/maps shows, as file_user_inode() has it.
+ *
+ * Context: as for vma_snapshot_at(), in the same RCU read-side section.
+ *
+ * Return: 0; -EAGAIN: mappings have been changed.
+ */
+static inline int vma_snapshot_file_id(struct mm_struct *mm, const struct vma_snapshot *snap,
+				       struct vma_file_id *id)
+{
+	const struct inode *inode = snap->inode;
+
+	/*
+	 * Memory of a struct file as long as the RCU read-side section lasts, maybe
+	 * not of this one any more.
+	 */
+	if (unlikely(READ_ONCE(snap->file->f_mode) & FMODE_BACKING)) {
+		inode = vma_snapshot_user_inode(mm, snap);
+		if (!inode)
+			return -EAGAIN;
+	}
+	/*
+	 * It was found alive in this RCU read-side section, by vma_snapshot_at() or
+	 * the like, and only inodes of one file system use its memory: i_sb is valid.
+	 */
+	id->dev = READ_ONCE(READ_ONCE(inode->i_sb)->s_dev);
+	id->ino = READ_ONCE(inode->i_ino);
+	id->generation = READ_ONCE(inode->i_generation);
+	/* But it may be another inode of it by now. */
+	return vma_snapshot_stale(mm, snap) ? -EAGAIN : 0;
+}
+#endif
 
 #endif /* _LINUX_VMA_SNAPSHOT_H */

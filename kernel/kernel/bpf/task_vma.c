@@ -156,7 +156,8 @@ static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 }
 
 /* In an RCU read-side section. Fills in all of @rec on success. */
-static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags, struct bpf_task_vma_record *rec)
+static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
+				 struct bpf_task_vma_record *rec)
 {
 	struct vma_file_id id = {};
 	struct vma_snapshot snap __uninitialized;	/* filled in, or not used */
