@@ -27,7 +27,7 @@ warnings()
 {
 	local f objects=()
 	for f in "$@"; do
-		[ ! -f "$BUILD/bisect/$f" ] || objects+=("${f%.c}.o")
+		[ ! -f "$BUILD/out/bisect/${f%.c}.o" ] || objects+=("${f%.c}.o")
 	done
 	[ ${#objects[@]} -gt 0 ] || return 0
 	(cd "$BUILD/out/bisect" && rm -f "${objects[@]}")
@@ -48,20 +48,22 @@ cmd_bisect()
 	[ -e "$BUILD/bisect/.git" ] ||
 		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
 	plain_git -C "$BUILD/bisect" checkout -q -f --detach base
+	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
+	# Objects of an earlier run: which files the configuration builds is seen by them.
+	[ ! -d "$BUILD/out/bisect" ] || (cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
 	"$TOP/scripts/build" kernel bisect
 	accel=$("$TOP/vmtest/vmtest.sh" --print-accel --kernel "$BUILD/out/bisect/bzImage")
-	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
 	warnings "${files[@]}" >"$out/base"
 	while read -r c subject <&3; do
 		n=$((n + 1))
 		[ "$n" -ge "$from" ] || continue
 		say "bisect: $n: $subject"
 		plain_git -C "$BUILD/bisect" checkout -q --detach "$c"
+		"$TOP/scripts/build" kernel bisect || die "$n: $c $subject: does not build"
 		mapfile -t files < <(compiled "$c")
 		warnings "${files[@]}" >"$out/warnings"
 		new=$(comm -13 "$out/base" "$out/warnings")
 		[ -z "$new" ] || die "$n: $c $subject: new warnings:"$'\n'"$new"
-		"$TOP/scripts/build" kernel bisect || die "$n: $c $subject: does not build"
 		# Patches of tests leave the kernel as it was.
 		[ "$(cat "$BUILD/out/bisect/built")" != "${booted:-}" ] || continue
 		"$TOP/vmtest/vmtest.sh" -q --accel "$accel" --kernel "$BUILD/out/bisect/bzImage" -- true ||
