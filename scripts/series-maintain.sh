@@ -79,14 +79,14 @@ cmd_bisect()
 cmd_style()
 {
 	local out bad=0 c subject files
+	local -A said	# by commit
 	need_series
 	scratch
 	mkdir -p "$BUILD"/out/{base,prod}
 	grep -vE '^(#|$)' "$TOP/scripts/style.allow" | cut -f1 >"$out/allow"
 	checkpatch
 	while read -r c subject <&3; do
-		cat "$(checkpatch_result "$c").log" >"$out/log"
-		grep -vEf "$out/allow" "$out/log" >"$out/left" || [ $? = 1 ] ||
+		grep -vEf "$out/allow" "${said[$c]}" >"$out/left" || [ $? = 1 ] ||
 			die "scripts/style.allow has an expression that grep does not take"
 		[ ! -s "$out/left" ] || { warn "$c $subject"; cat "$out/left" >&2; bad=1; }
 		mapfile -t files < <(plain_git -C "$LINUX" show --format= --name-only --diff-filter=A "$c")
@@ -112,29 +112,23 @@ cmd_style()
 	say "style: checkpatch, kernel-doc and coccicheck have nothing to say of $(commits | wc -l) patches"
 }
 
-# checkpatch_result COMMIT: where what is said of it is kept, without its suffix: under
-# the name of all that it depends on.
-checkpatch_result()
-{
-	local key
-	key=$({ style_patch "$1"; plain_git -C "$LINUX" rev-parse series:scripts/checkpatch.pl \
-		series:scripts/spelling.txt; } | plain_git hash-object --stdin)
-	printf '%s' "$BUILD/out/prod/checkpatch/$key"
-}
-
-style_patch() { plain_git -C "$LINUX" format-patch -q -1 --zero-commit --stdout "$1"; }
-
-# checkpatch: asked of the patches of which nothing is known yet. build/linux has no
-# history: a commit that is named in a Fixes tag is unknown to it. New files below a
-# directory that MAINTAINERS covers need no new entry; get_maintainer is asked instead.
+# checkpatch: sets said[COMMIT] to the file with what it says of the patch. That is kept
+# under the name of all that it depends on; asked are the patches of which nothing is
+# known yet. build/linux has no history: a commit that is named in a Fixes tag is unknown
+# to it. New files below a directory that MAINTAINERS covers need no new entry;
+# get_maintainer is asked instead.
 checkpatch()
 {
-	local c kept
-	mkdir -p "$BUILD/out/prod/checkpatch"
-	commits | while read -r c _; do
-		kept=$(checkpatch_result "$c")
-		[ -f "$kept.log" ] || { style_patch "$c" >"$kept.patch"; echo "${kept##*/}"; }
-	done >"$out/todo"
+	local c kept dir=$BUILD/out/prod/checkpatch
+	mkdir -p "$dir"
+	rm -f "$dir"/*.{patch,part,errors}
+	plain_git -C "$LINUX" rev-parse series:scripts/checkpatch.pl series:scripts/spelling.txt >"$out/asked"
+	while read -r c _; do
+		plain_git -C "$LINUX" format-patch -q -1 --zero-commit --stdout "$c" >"$out/patch"
+		kept=$dir/$(cat "$out/patch" "$out/asked" | plain_git hash-object --stdin)
+		said[$c]=$kept.log
+		[ -f "$kept.log" ] || { cp "$out/patch" "$kept.patch"; echo "${kept##*/}"; }
+	done < <(commits) >"$out/todo"
 	# It fails where it has something to say, and says nothing where it fails.
 	# shellcheck disable=SC2016
 	"$TOP/scripts/build" in prod xargs -r -n 1 -P "$JOBS" bash -c '
@@ -146,7 +140,7 @@ checkpatch()
 		[ ! -s "$kept.errors" ] || exit 255
 		rm "$kept.errors" "$kept.patch"
 		mv "$kept.part" "$kept.log"' <"$out/todo" ||
-		die "checkpatch: $(cat "$BUILD"/out/prod/checkpatch/*.errors 2>/dev/null | tail -n 1)"
+		die "checkpatch: $(cat "$dir"/*.errors | tail -n 1)"
 }
 
 # coccicheck FILE...: reports that the base does not have. A script that does not
