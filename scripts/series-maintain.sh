@@ -37,13 +37,35 @@ warnings()
 		grep -E 'warning:|error:' | sed -E 's/:[0-9]+(:[0-9]+)?:/:/; s,^(\.\./|/mnt/src/)*,,' | sort -u || true
 }
 
-# cmd_bisect [FROM]: FROM is the number of a patch.
+# to_bisect: "NUMBER COMMIT KEY SUBJECT", TAB between them, of each patch that is not known
+# to pass. One that did is known by all that the answer depends on: the base, the trees
+# before and after it, the configuration, the toolchain, and what is asked.
+to_bisect()
+{
+	local c subject key asked n=0
+	asked=$( { plain_git -C "$LINUX" rev-parse base: series:tools/testing/selftests/bpf_provenance/config
+		   cat "$TOP/vmtest/kconfig/common.config"
+		   "$TOP/scripts/fetch" root
+		   declare -f compiled warnings; } | plain_git hash-object --stdin)
+	while read -r c subject; do
+		n=$((n + 1))
+		key=$(plain_git -C "$LINUX" rev-parse "$c~:" "$c:" | paste -sd' ')" $asked"
+		grep -qxF "$key" "$BUILD/out/bisect/passed" 2>/dev/null ||
+			printf '%s\t%s\t%s\t%s\n' "$n" "$c" "$key" "$subject"
+	done < <(commits)
+}
+
 cmd_bisect()
 {
-	local c subject out files new accel booted n=0 from=${1:-1}
-	[[ $from =~ ^[1-9][0-9]*$ ]] || die "bisect $from: the number of a patch, from 1"
+	local c subject out files new accel booted="" n key all
 	need_series
 	scratch
+	all=$(commits | wc -l)
+	to_bisect >"$out/todo"
+	if [ ! -s "$out/todo" ]; then
+		say "bisect: each of $all patches is known to build without new warnings, and to boot"
+		return
+	fi
 	plain_git -C "$LINUX" worktree prune
 	[ -e "$BUILD/bisect/.git" ] ||
 		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
@@ -54,9 +76,7 @@ cmd_bisect()
 	"$TOP/scripts/build" kernel bisect
 	accel=$("$TOP/vmtest/vmtest.sh" --print-accel --kernel "$BUILD/out/bisect/bzImage")
 	warnings "${files[@]}" >"$out/base"
-	while read -r c subject <&3; do
-		n=$((n + 1))
-		[ "$n" -ge "$from" ] || continue
+	while IFS=$'\t' read -r n c key subject <&3; do
 		say "bisect: $n: $subject"
 		plain_git -C "$BUILD/bisect" checkout -q --detach "$c"
 		"$TOP/scripts/build" kernel bisect || die "$n: $c $subject: does not build"
@@ -65,13 +85,14 @@ cmd_bisect()
 		new=$(comm -13 "$out/base" "$out/warnings")
 		[ -z "$new" ] || die "$n: $c $subject: new warnings:"$'\n'"$new"
 		# Patches of tests leave the kernel as it was.
-		[ "$(cat "$BUILD/out/bisect/built")" != "${booted:-}" ] || continue
-		"$TOP/vmtest/vmtest.sh" -q --accel "$accel" --kernel "$BUILD/out/bisect/bzImage" -- true ||
-			die "$n: $c $subject: does not boot"
-		booted=$(cat "$BUILD/out/bisect/built")
-	done 3< <(commits)
-	[ "$from" -le "$n" ] || die "bisect $from: there are $n patches"
-	say "bisect: each of $((n - from + 1)) patches builds without new warnings, and boots"
+		if [ "$(cat "$BUILD/out/bisect/built")" != "$booted" ]; then
+			"$TOP/vmtest/vmtest.sh" -q --accel "$accel" --kernel "$BUILD/out/bisect/bzImage" -- true ||
+				die "$n: $c $subject: does not boot"
+			booted=$(cat "$BUILD/out/bisect/built")
+		fi
+		printf '%s\n' "$key" >>"$BUILD/out/bisect/passed"
+	done 3<"$out/todo"
+	say "bisect: each of $all patches builds without new warnings, and boots ($(wc -l <"$out/todo") asked, the others known)"
 }
 
 # --- style --------------------------------------------------------------------

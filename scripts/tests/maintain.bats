@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# scripts/series rebase and mail on a synthetic tree; bisect and style need a
-# kernel and are run on the real one.
+# scripts/series rebase and mail on a synthetic tree, and bisect with what builds and
+# boots stubbed; style needs a kernel and is run on the real one.
 
 load helper
 
@@ -19,6 +19,45 @@ maintainer_tree()
 	git -C "$1" config user.email sender@example.invalid
 	git -C "$1" add -Af .
 	git -C "$1" commit -q -m "their tree"
+}
+
+# stubs: copies of the scripts beside stubs, which log what is asked of them. A file
+# with BROKEN in it does not compile, one with WARN does with a warning.
+stubs()
+{
+	local repo=$HOME/repo
+	mkdir -p "$repo"/{scripts,vmtest/kconfig}
+	cp "$SCRIPTS"/{common.sh,series,series-maintain.sh} "$repo/scripts/"
+	touch "$repo/vmtest/kconfig/common.config"
+	cat >"$repo/scripts/build" <<-'EOF'
+	#!/bin/bash
+	cd "$BUILD/bisect" || exit
+	if [ "$1" = kernel ]; then
+		git log -1 --format=%s >>"$HOME/asked"
+		mkdir -p "$BUILD/out/bisect/lib"
+		for f in lib/*.c; do
+			! grep -q BROKEN "$f" || exit 1
+			touch "$BUILD/out/bisect/${f%.c}.o"
+		done
+		git rev-parse HEAD: >"$BUILD/out/bisect/built"
+	else
+		grep -n WARN lib/*.c | sed 's/:.*/:1: warning: WARN/'
+	fi
+	EOF
+	printf '#!/bin/sh\necho /\n' >"$repo/scripts/fetch"
+	printf '#!/bin/sh\necho tcg\n' >"$repo/vmtest/vmtest.sh"
+	chmod +x "$repo"/{scripts/build,scripts/fetch,vmtest/vmtest.sh}
+	mkdir -p "$LINUX/tools/testing/selftests/bpf_provenance"
+	touch "$LINUX/tools/testing/selftests/bpf_provenance/config"
+	commit "selftests/bpf_provenance: Add a config"
+}
+
+# bisect: what it asks is in $asked, subjects between commas.
+bisect()
+{
+	rm -f "$HOME/asked"
+	run "$HOME/repo/scripts/series" bisect
+	asked=$(paste -sd, "$HOME/asked" 2>/dev/null || true)
 }
 
 with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/cover.md"; }
@@ -136,4 +175,56 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	run "$SCRIPTS/series" mail nothing --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"selftests topic-a"* ]]
+}
+
+@test "series bisect: what passed is not asked again until it changes" {
+	local asked base="Linux 7.3.4"
+	made_series
+	stubs
+	bisect
+	[ "$status" = 0 ]
+	[ "$asked" = "$base,selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config" ]
+	bisect
+	[ "$status" = 0 ]
+	[ "$asked" = "" ]
+	[[ $output == *"each of 4 patches is known"* ]]
+	# Only its message.
+	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid commit -q --amend -m "selftests: Add a config"
+	bisect
+	[ "$asked" = "" ]
+	echo "int more;" >>"$LINUX/lib/new.c"
+	commit "lib: More"
+	bisect
+	[ "$status" = 0 ]
+	[ "$asked" = "$base,lib: More" ]
+	[[ $output == *"each of 5 patches"*"1 asked"* ]]
+	# Another configuration.
+	echo CONFIG_A=y >"$HOME/repo/vmtest/kconfig/common.config"
+	bisect
+	[ "$status" = 0 ]
+	[[ $asked == "$base,selftests/t: Add a test,"*"lib: More" ]]
+}
+
+@test "series bisect: a patch that does not build, warns, or does not boot is not known to pass" {
+	local asked bad
+	made_series
+	stubs
+	for bad in BROKEN WARN; do
+		echo "int x; /* $bad */" >"$LINUX/lib/a.c"
+		commit "lib: $bad"
+		bisect
+		[ "$status" != 0 ]
+		[[ $output == *"lib: $bad: "* ]]
+		bisect
+		[ "$status" != 0 ]
+		[[ $asked == *",lib: $bad" ]]
+		git -C "$LINUX" reset -q --hard HEAD~1
+	done
+	rm "$BUILD/out/bisect/passed"
+	# shellcheck disable=SC2016  # for the stub
+	printf '#!/bin/sh\n[ "$1" = --print-accel ]\n' >"$HOME/repo/vmtest/vmtest.sh"
+	bisect
+	[ "$status" != 0 ]
+	[[ $output == *"selftests/t: Add a test: does not boot"* ]]
+	[ ! -e "$BUILD/out/bisect/passed" ]
 }
