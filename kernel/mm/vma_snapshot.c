@@ -60,54 +60,6 @@ static const struct vm_area_struct *find_next(struct ma_state *mas)
 	return ERR_PTR(-EAGAIN);
 }
 
-/* Fills @snap, whose @seq is set, from what was found since that was read. */
-static int snapshot(struct mm_struct *mm, const struct vm_area_struct *vma,
-		    struct vma_snapshot *snap)
-{
-	if (IS_ERR(vma))
-		return PTR_ERR(vma);
-	if (vma) {
-		snap->start = READ_ONCE(vma->vm_start);
-		snap->end = READ_ONCE(vma->vm_end);
-		snap->pgoff = READ_ONCE(vma->vm_pgoff);
-		snap->flags = READ_ONCE(vma->vm_flags) & ~VM_ATOMIC_SET_ALLOWED;
-		snap->anon = !READ_ONCE(vma->vm_ops);
-		snap->file = READ_ONCE(vma->vm_file);
-	}
-	/* From here on @vma and the file were a pair, and the file is alive... */
-	if (vma_snapshot_stale(mm, snap))
-		return -EAGAIN;
-	if (!vma)
-		return -ENOENT;
-
-	/* ... but it may be closed by now, and its memory be another file's. */
-	snap->inode = snap->file ? READ_ONCE(snap->file->f_inode) : NULL;
-	if (snap->file && (!snap->inode || vma_snapshot_stale(mm, snap)))
-		return -EAGAIN;
-	return 0;
-}
-
-/**
- * vma_snapshot_at() - what does the mapping at this address say?
- * @mm: whose mappings. The caller keeps it, as current does its own
- * @addr: the address, in bytes
- * @snap: filled on success
- *
- * Context: any, NMI included. The caller is in an RCU read-side section, and
- * stays there for as long as it uses @snap->inode. Takes no lock, waits for no
- * one, writes nothing but @snap.
- *
- * Return: 0; -ENOENT: no mapping has this address; -EAGAIN: mappings are being
- * changed, or the kernel has no CONFIG_PER_VMA_LOCK. Trying again within the
- * same interrupt can't help if the writer is below it.
- */
-int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
-{
-	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
-		return -EAGAIN;
-	return snapshot(mm, mtree_load(&mm->mm_mt, addr), snap);
-}
-
 /**
  * vma_snapshot_next() - what does the mapping at or after this address say?
  * @mm: as for vma_snapshot_at()
@@ -124,10 +76,12 @@ int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapsho
 int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
 {
 	MA_STATE(mas, &mm->mm_mt, addr, addr);
+	const struct vm_area_struct *vma;
 
 	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
 		return -EAGAIN;
-	return snapshot(mm, find_next(&mas), snap);
+	vma = find_next(&mas);
+	return IS_ERR(vma) ? PTR_ERR(vma) : __vma_snapshot(mm, vma, snap);
 }
 
 /*

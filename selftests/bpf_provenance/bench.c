@@ -423,6 +423,7 @@ static void bench_lookups(void)
 		return;
 	skel->bss->mode = BENCH_NOTHING;
 	skel->bss->vmas = 1;
+	skel->bss->result = 0;
 	base = cost(&op);
 	map_queried();
 	report_lookups("text", &bench_lookups, &op, base);

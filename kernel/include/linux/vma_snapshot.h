@@ -5,6 +5,7 @@
 #include <linux/errno.h>
 #include <linux/fs.h>
 #include <linux/maple_tree.h>
+#include <linux/mm.h>
 #include <linux/mm_types.h>
 #include <linux/mmap_lock.h>
 
@@ -75,7 +76,6 @@ static inline void vma_snapshot_walk_init(struct vma_snapshot_walk *walk, struct
 }
 
 #ifdef CONFIG_VMA_SNAPSHOT
-int vma_snapshot_at(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap);
 int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap);
 const struct inode *vma_snapshot_user_inode(struct mm_struct *mm, const struct vma_snapshot *snap);
 int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
@@ -121,6 +121,56 @@ static inline bool vma_snapshot_stale(struct mm_struct *mm, const struct vma_sna
 }
 
 #ifdef CONFIG_VMA_SNAPSHOT
+/*
+ * Fills @snap, whose @seq is set, from what was found since that was read. What makes
+ * that right is said in mm/vma_snapshot.c.
+ */
+static inline int __vma_snapshot(struct mm_struct *mm, const struct vm_area_struct *vma,
+				 struct vma_snapshot *snap)
+{
+	if (vma) {
+		snap->start = READ_ONCE(vma->vm_start);
+		snap->end = READ_ONCE(vma->vm_end);
+		snap->pgoff = READ_ONCE(vma->vm_pgoff);
+		snap->flags = READ_ONCE(vma->vm_flags) & ~VM_ATOMIC_SET_ALLOWED;
+		snap->anon = !READ_ONCE(vma->vm_ops);
+		snap->file = READ_ONCE(vma->vm_file);
+	}
+	/* From here on @vma and the file were a pair, and the file is alive... */
+	if (vma_snapshot_stale(mm, snap))
+		return -EAGAIN;
+	if (!vma)
+		return -ENOENT;
+
+	/* ... but it may be closed by now, and its memory be another file's. */
+	snap->inode = snap->file ? READ_ONCE(snap->file->f_inode) : NULL;
+	if (snap->file && (!snap->inode || vma_snapshot_stale(mm, snap)))
+		return -EAGAIN;
+	return 0;
+}
+
+/**
+ * vma_snapshot_at() - what does the mapping at this address say?
+ * @mm: whose mappings. The caller keeps it, as current does its own
+ * @addr: the address, in bytes
+ * @snap: filled on success
+ *
+ * Context: any, NMI included. The caller is in an RCU read-side section, and
+ * stays there for as long as it uses @snap->inode. Takes no lock, waits for no
+ * one, writes nothing but @snap.
+ *
+ * Return: 0; -ENOENT: no mapping has this address; -EAGAIN: mappings are being
+ * changed, or the kernel has no CONFIG_PER_VMA_LOCK. Trying again within the
+ * same interrupt can't help if the writer is below it.
+ */
+static inline int vma_snapshot_at(struct mm_struct *mm, unsigned long addr,
+				  struct vma_snapshot *snap)
+{
+	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
+		return -EAGAIN;
+	return __vma_snapshot(mm, mtree_load(&mm->mm_mt, addr), snap);
+}
+
 /**
  * vma_snapshot_file_id() - which file is it?
  * @mm: as for vma_snapshot_at()

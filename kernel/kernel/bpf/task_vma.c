@@ -185,18 +185,20 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 	}
 
 	if (snap.file) {
+		/* First, so that the identity need not be kept over a call. */
+		set_build_id(rec, mm, &snap);
 		err = vma_snapshot_file_id(mm, &snap, &id);
 		if (err)
 			return err;
-		set_build_id(rec, mm, &snap);
+		rec->offset = (u64)snap.pgoff << PAGE_SHIFT;
 	} else {
+		rec->offset = 0;
 		rec->build_id_status = BPF_TASK_VMA_BUILD_ID_NO_FILE;
 		rec->build_id_len = 0;
 		memset(rec->build_id, 0, sizeof(rec->build_id));
 	}
 	rec->start = snap.start;
 	rec->end = snap.end;
-	rec->offset = snap.file ? (u64)snap.pgoff << PAGE_SHIFT : 0;
 	rec->ino = id.ino;
 	rec->mm = mm_token(mm);
 	rec->flags = perms;
@@ -245,7 +247,8 @@ __bpf_kfunc_start_defs();
  */
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {
-	struct mm_struct *mm = current->mm;
+	struct task_struct *task = current;
+	struct mm_struct *mm = task->mm;
 	/* Filled in as a whole, if it is used at all. */
 	struct bpf_task_vma_record copy __uninitialized, *rec = out;
 	int err;
@@ -258,7 +261,7 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 
 	if (unlikely(flags & ~(u64)VALID_FLAGS || out__sz < RECORD_SIZE_VER0)) {
 		err = -EINVAL;
-	} else if (unlikely(!mm || current->flags & PF_KTHREAD || addr > ULONG_MAX)) {
+	} else if (unlikely(!mm || task->flags & PF_KTHREAD || addr > ULONG_MAX)) {
 		err = -ENOENT;
 	} else {
 		if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
