@@ -21,8 +21,17 @@ compiled()
 	plain_git -C "$LINUX" show --format= --name-only --diff-filter=AM "$1" -- '*.c' ':!tools/' ':!samples/'
 }
 
-# warnings FILE...: of gcc's W=1 and sparse, without line numbers, so that those
-# of the base can be told from new ones.
+# touches COMMIT PATH...
+touches()
+{
+	local c=$1
+	shift
+	! plain_git -C "$LINUX" diff --quiet "$c~" "$c" -- "$@"
+}
+
+# warnings FILE...: of gcc's W=1 and sparse, without line numbers, so that those of the
+# base can be told from new ones. Sparse 0.6.4 does not know __typeof_unqual__, and kbuild
+# leaves out a checker that does not; a kfunc has no declaration, of which gcc is told.
 warnings()
 {
 	local f objects=()
@@ -33,23 +42,79 @@ warnings()
 	(cd "$BUILD/out/bisect" && rm -f "${objects[@]}")
 	# shellcheck disable=SC2016
 	"$TOP/scripts/build" in bisect bash -c \
-		'make -s O="$OUT" W=1 C=1 CHECK=sparse "$@" 2>&1' - "${objects[@]}" |
-		grep -E 'warning:|error:' | sed -E 's/:[0-9]+(:[0-9]+)?:/:/; s,^(\.\./|/mnt/src/)*,,' | sort -u || true
+		'make -s O="$OUT" W=1 C=1 CHECK="sparse -D__typeof_unqual__=__typeof__" "$@" 2>&1' \
+		- "${objects[@]}" >"$out/make" ||
+		{ tail -n 20 "$out/make" >&2; die "W=1 C=1 ${objects[*]}: make failed"; }
+	grep -E 'warning:|error:' "$out/make" |
+		grep -vE "warning: symbol 'bpf_[a-z_]+' was not declared" |
+		sed -E 's/:[0-9]+(:[0-9]+)?:/:/; s,^(\.\./|/mnt/src/)*,,' | sort -u || true
 }
 
-# to_bisect: "NUMBER COMMIT KEY SUBJECT", TAB between them, of each patch that is not known
-# to pass. One that did is known by all that the answer depends on: the base, the trees
-# before and after it, the configuration, the toolchain, and what is asked.
+# sees_faults: neither gcc's warnings nor sparse's are lost on the way.
+sees_faults()
+{
+	local f=$BUILD/bisect/lib/fault.c fault
+	printf 'int fault;\nint fault2(void)\n{\n\treturn 0;\n}\n' >"$f"
+	mkdir -p "$BUILD/out/bisect/lib"
+	touch "$BUILD/out/bisect/lib/fault.o"
+	warnings lib/fault.c >"$out/fault"
+	rm -f "$f" "$BUILD/out/bisect/lib/fault.o"
+	for fault in "symbol 'fault' was not declared" "no previous prototype for .fault2"; do
+		grep -q "$fault" "$out/fault" || die "a known fault is not reported: $fault"
+	done
+}
+
+# programs COMMIT: builds those that it touches. Not selftests/bpf, which take longer
+# than all others together: make regress builds them, at the end of the series.
+programs()
+{
+	if touches "$1" tools/testing/selftests/bpf_provenance tools/bpf/bpftool tools/lib/bpf; then
+		"$TOP/scripts/build" selftests bisect || return
+	fi
+	if touches "$1" tools/bpf/bpfprov; then
+		# shellcheck disable=SC2016
+		"$TOP/scripts/build" in bisect bash -c 'mkdir -p "$OUT/bpfprov" &&
+			make -s -C tools/bpf/bpfprov OUTPUT="$OUT/bpfprov/" CLANG=clang' || return
+	fi
+	if touches "$1" tools/perf tools/lib/perf; then
+		"$TOP/scripts/build" perf bisect || return
+	fi
+}
+
+# kernel_of COMMIT...: a name for each, of what a kernel is built from there.
+kernel_of()
+{
+	local c
+	for c in "$@"; do
+		{ plain_git -C "$LINUX" ls-tree "$c"
+		  plain_git -C "$LINUX" ls-tree "$c" tools/
+		} | sed -E '/\t(tools|tools\/testing|tools\/perf|Documentation)$/d' | plain_git hash-object --stdin
+	done
+}
+
+# questions: a name for all that is asked of each patch, and what it is compared with.
+questions()
+{
+	{ kernel_of base
+	  "$TOP/scripts/series" symbols
+	  cat "$TOP"/vmtest/kconfig/{common,bisect}.config \
+		"$LINUX/tools/testing/selftests/bpf_provenance/config"
+	  "$TOP/scripts/build" in bisect bash -c 'gcc --version; ld --version; sparse --version'
+	  declare -f compiled warnings programs; } | plain_git hash-object --stdin
+}
+
+# to_bisect QUESTIONS: "NUMBER COMMIT KEY SUBJECT", TAB between them, of each patch that is
+# not known to pass. One that did is known by the kernels before and after it, the
+# programs that it changes, and QUESTIONS.
 to_bisect()
 {
-	local c subject key asked n=0
-	asked=$( { plain_git -C "$LINUX" rev-parse base: series:tools/testing/selftests/bpf_provenance/config
-		   cat "$TOP/vmtest/kconfig/common.config"
-		   "$TOP/scripts/fetch" root
-		   declare -f compiled warnings; } | plain_git hash-object --stdin)
+	local c subject key n=0
 	while read -r c subject; do
 		n=$((n + 1))
-		key=$(plain_git -C "$LINUX" rev-parse "$c~:" "$c:" | paste -sd' ')" $asked"
+		key=$(kernel_of "$c~" "$c" | paste -sd' ')
+		! touches "$c" tools || key+=" $(plain_git -C "$LINUX" ls-tree "$c" tools/ tools/testing/selftests/ |
+			plain_git hash-object --stdin)"
+		key+=" $1"
 		grep -qxF "$key" "$BUILD/out/bisect/passed" 2>/dev/null ||
 			printf '%s\t%s\t%s\t%s\n' "$n" "$c" "$key" "$subject"
 	done < <(commits)
@@ -57,39 +122,50 @@ to_bisect()
 
 cmd_bisect()
 {
-	local c subject out files new accel booted="" n key all
+	local c subject out files new accel booted="" n key all asked
+	[ $# = 0 ] || { usage >&2; exit 2; }
 	need_series
 	scratch
+	mkdir -p "$BUILD/out/bisect"
+	plain_git -C "$LINUX" worktree prune
+	[ -e "$BUILD/bisect/.git" ] ||
+		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
 	all=$(commits | wc -l)
-	to_bisect >"$out/todo"
+	asked=$(questions)
+	to_bisect "$asked" >"$out/todo"
 	if [ ! -s "$out/todo" ]; then
 		say "bisect: each of $all patches is known to build without new warnings, and to boot"
 		return
 	fi
-	plain_git -C "$LINUX" worktree prune
-	[ -e "$BUILD/bisect/.git" ] ||
-		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
 	plain_git -C "$BUILD/bisect" checkout -q -f --detach base
 	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
 	# Objects of an earlier run: which files the configuration builds is seen by them.
-	[ ! -d "$BUILD/out/bisect" ] || (cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
+	(cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
 	"$TOP/scripts/build" kernel bisect
 	accel=$("$TOP/vmtest/vmtest.sh" --print-accel --kernel "$BUILD/out/bisect/bzImage")
+	sees_faults
 	warnings "${files[@]}" >"$out/base"
 	while IFS=$'\t' read -r n c key subject <&3; do
 		say "bisect: $n: $subject"
 		plain_git -C "$BUILD/bisect" checkout -q --detach "$c"
 		"$TOP/scripts/build" kernel bisect || die "$n: $c $subject: does not build"
 		mapfile -t files < <(compiled "$c")
+		for f in "${files[@]}"; do
+			[ -f "$BUILD/out/bisect/${f%.c}.o" ] ||
+				warn "$n: $c $subject: $f is not built with this configuration"
+		done
 		warnings "${files[@]}" >"$out/warnings"
 		new=$(comm -13 "$out/base" "$out/warnings")
 		[ -z "$new" ] || die "$n: $c $subject: new warnings:"$'\n'"$new"
+		programs "$c" || die "$n: $c $subject: a program that it touches does not build"
 		# Patches of tests leave the kernel as it was.
 		if [ "$(cat "$BUILD/out/bisect/built")" != "$booted" ]; then
 			"$TOP/vmtest/vmtest.sh" -q --accel "$accel" --kernel "$BUILD/out/bisect/bzImage" -- true ||
 				die "$n: $c $subject: does not boot"
 			booted=$(cat "$BUILD/out/bisect/built")
 		fi
+		# A configuration, or a checkout of build/linux, that changed meanwhile.
+		[ "$(questions)" = "$asked" ] || die "$n: $c $subject: what is asked has changed meanwhile: run it again"
 		printf '%s\n' "$key" >>"$BUILD/out/bisect/passed"
 	done 3<"$out/todo"
 	say "bisect: each of $all patches builds without new warnings, and boots ($(wc -l <"$out/todo") asked, the others known)"
@@ -293,7 +369,7 @@ cmd_rebase()
 
 cmd_mail()
 {
-	local topic="" tree="" reroll=() assisted="" out p sender base list=() first="" to=$BUILD/mail
+	local topic="" tree="" reroll=() trailer assisted="" out p sender base list=() first="" to=$BUILD/mail
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--tree) tree=${2:?--tree needs a directory}; shift ;;
@@ -311,6 +387,11 @@ cmd_mail()
 	is_git "$tree" || die "$tree is no git tree: mails need its commit as their base"
 	sender="$(git -C "$tree" config user.name) <$(git -C "$tree" config user.email)>" ||
 		die "git in $tree does not know who you are: git config user.name, user.email"
+	[[ $sender != *.invalid\> ]] ||
+		die "git in $tree says that you are $sender: git config user.email, one that gets answers"
+	# Readers fetch it: a commit that only this machine has is no base.
+	[ -n "$(git -C "$tree" for-each-ref --contains HEAD refs/remotes refs/tags)" ] ||
+		die "HEAD of $tree is in no remote branch and behind no tag: nobody else has that commit"
 	if [ -f "$tree/Documentation/process/coding-assistants.rst" ] && [ -z "$assisted" ]; then
 		die "that tree asks for an Assisted-by tag (Documentation/process/coding-assistants.rst):" \
 		    "--assisted-by 'LLM coccinelle sparse', or --assisted-by none"
@@ -328,9 +409,10 @@ cmd_mail()
 		}
 		if [ "${p%%/*}" = "$topic" ]; then
 			[ -n "$first" ] || first=$(git -C "$out/tree" rev-parse HEAD~1)
-			[ "$assisted" = "" ] || [ "$assisted" = none ] ||
-				git -C "$out/tree" commit -q --amend --no-edit --no-verify --trailer "Assisted-by: $assisted"
-			list+=("$p")
+			trailer=()
+			[ "$assisted" = "" ] || [ "$assisted" = none ] || trailer=(--trailer "Assisted-by: $assisted")
+			# The author is who signs it off.
+			git -C "$out/tree" commit -q --amend --no-edit --no-verify --reset-author "${trailer[@]}"
 		elif [ -n "$first" ]; then
 			git -C "$out/tree" reset -q --hard HEAD~1
 			break
@@ -341,9 +423,9 @@ cmd_mail()
 	git -C "$out/tree" format-patch -q --base="$base" --signoff --cover-letter --thread=shallow \
 		"${reroll[@]}" -o "$to/$topic" "$first"
 	cover "$topic" "$to/$topic"
-	(cd "$tree" && scripts/get_maintainer.pl --no-rolestats "$to/$topic"/*[0-9]-[!0]*.patch) |
-		sort -u >"$to/$topic/recipients"
-	say "mail: ${#list[@]} patches and a cover letter in $to/$topic, base-commit $base, from $sender"
+	list=("$to/$topic"/*.patch)	# the cover letter is the first
+	(cd "$tree" && scripts/get_maintainer.pl --no-rolestats "${list[@]:1}") | sort -u >"$to/$topic/recipients"
+	say "mail: $((${#list[@]} - 1)) patches and a cover letter in $to/$topic, base-commit $base, from $sender"
 	printf 'git -C %q send-email --dry-run%s %s\n' "$tree" \
 		"$(sed "s/.*/ --to='&'/" "$to/$topic/recipients" | tr -d '\n')" "$to/$topic/*.patch"
 }

@@ -16,9 +16,10 @@ maintainer_tree()
 	chmod +x "$1/scripts/get_maintainer.pl"
 	git -C "$1" init -q
 	git -C "$1" config user.name "A Sender"
-	git -C "$1" config user.email sender@example.invalid
+	git -C "$1" config user.email sender@example.org
 	git -C "$1" add -Af .
 	git -C "$1" commit -q -m "their tree"
+	git -C "$1" tag v7.3.4
 }
 
 # stubs: copies of the scripts beside stubs, which log what is asked of them. A file
@@ -28,11 +29,12 @@ stubs()
 	local repo=$HOME/repo
 	mkdir -p "$repo"/{scripts,vmtest/kconfig}
 	cp "$SCRIPTS"/{common.sh,series,series-maintain.sh} "$repo/scripts/"
-	touch "$repo/vmtest/kconfig/common.config"
+	touch "$repo"/vmtest/kconfig/{common,bisect}.config "$HOME/version"
 	cat >"$repo/scripts/build" <<-'EOF'
 	#!/bin/bash
 	cd "$BUILD/bisect" || exit
-	if [ "$1" = kernel ]; then
+	case "$*" in
+	kernel*)
 		git log -1 --format=%s >>"$HOME/asked"
 		mkdir -p "$BUILD/out/bisect/lib"
 		for f in lib/*.c; do
@@ -40,13 +42,24 @@ stubs()
 			touch "$BUILD/out/bisect/${f%.c}.o"
 		done
 		git rev-parse HEAD: >"$BUILD/out/bisect/built"
-	else
+		;;
+	*--version*)
+		cat "$HOME/version"
+		;;
+	in*W=1*)
+		[ ! -e "$HOME/nomake" ] || { cat "$HOME/nomake"; exit 2; }
 		grep -n WARN lib/*.c | sed 's/:.*/:1: warning: WARN/'
-	fi
+		if [ -e lib/fault.c ] && [ ! -e "$HOME/nosparse" ]; then
+			echo "lib/fault.c:1:5: warning: symbol 'fault' was not declared. Should it be static?"
+			echo "lib/fault.c:2:5: warning: no previous prototype for 'fault2' [-Wmissing-prototypes]"
+		fi
+		;;
+	*)	echo "$1" >>"$HOME/asked" ;;
+	esac
+	exit 0
 	EOF
-	printf '#!/bin/sh\necho /\n' >"$repo/scripts/fetch"
 	printf '#!/bin/sh\necho tcg\n' >"$repo/vmtest/vmtest.sh"
-	chmod +x "$repo"/{scripts/build,scripts/fetch,vmtest/vmtest.sh}
+	chmod +x "$repo"/{scripts/build,vmtest/vmtest.sh}
 	mkdir -p "$LINUX/tools/testing/selftests/bpf_provenance"
 	touch "$LINUX/tools/testing/selftests/bpf_provenance/config"
 	commit "selftests/bpf_provenance: Add a config"
@@ -129,7 +142,8 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	grep -q "^base-commit: $(git -C "$HOME/theirs" rev-parse HEAD)" v2-0000-cover-letter.patch
 	grep -q "^Subject: \[PATCH v2 0/2\] lib: one thing" v2-0000-cover-letter.patch
 	grep -q "It does one thing" v2-0000-cover-letter.patch
-	grep -q "^Signed-off-by[:] A Sender <sender@example.invalid>" v2-0001-*.patch
+	grep -q "^Signed-off-by[:] A Sender <sender@example.org>" v2-0001-*.patch
+	grep -q "^From: A Sender <sender@example.org>" v2-0001-*.patch
 	# The selftests topic stands before it: a prerequisite, not a part.
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch
@@ -148,11 +162,28 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	touch "$HOME/theirs/Documentation/process/coding-assistants.rst"
 	git -C "$HOME/theirs" add -f .
 	git -C "$HOME/theirs" commit -q -m doc
+	git -C "$HOME/theirs" tag v7.3.5
 	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"--assisted-by"* ]]
 	"$SCRIPTS/series" mail topic-a --tree "$HOME/theirs" --assisted-by "LLM sparse"
 	grep -q "^Assisted-by: LLM sparse" "$BUILD"/mail/topic-a/0001-*.patch
+}
+
+@test "series mail: a commit that nobody else has, a sender without an address" {
+	made_series
+	with_cover topic-a
+	maintainer_tree "$HOME/theirs"
+	git -C "$HOME/theirs" commit -q --allow-empty -m "a commit of one's own"
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"nobody else has that commit"* ]]
+	git -C "$HOME/theirs" update-ref refs/remotes/origin/master HEAD
+	"$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	git -C "$HOME/theirs" config user.email devel@bpf-provenance.invalid
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"one that gets answers"* ]]
 }
 
 @test "series mail: no tree, a plain tree, a tree it does not fit, an unknown topic" {
@@ -168,6 +199,7 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	maintainer_tree "$HOME/theirs"
 	sed -i 's/return 2;/return 0;/' "$HOME/theirs/lib/a.c"
 	git -C "$HOME/theirs" commit -q -a -m other
+	git -C "$HOME/theirs" tag v7.3.5
 	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"topic-a/0001-"*"does not apply"* ]]
@@ -178,37 +210,50 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 }
 
 @test "series bisect: what passed is not asked again until it changes" {
-	local asked base="Linux 7.3.4"
+	local asked base="Linux 7.3.4" all f
 	made_series
 	stubs
+	all="$base,selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config,selftests"
 	bisect
 	[ "$status" = 0 ]
-	[ "$asked" = "$base,selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config" ]
+	[ "$asked" = "$all" ]
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "" ]
 	[[ $output == *"each of 4 patches is known"* ]]
 	# Only its message.
-	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid commit -q --amend -m "selftests: Add a config"
+	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid commit -q --amend \
+		-m "selftests/bpf_provenance: Add a config" -m "Another reason."
 	bisect
 	[ "$asked" = "" ]
+	# Another configuration, or toolchain.
+	for f in "$HOME"/repo/vmtest/kconfig/{common,bisect}.config "$HOME/version"; do
+		echo CONFIG_A=y >"$f"
+		bisect
+		[ "$status" = 0 ]
+		[ "$asked" = "$all" ]
+	done
+	# A test that changes is asked for, and not the kernels behind it.
+	git -C "$LINUX" reset -q --hard HEAD~3
+	echo "int more;" >>"$LINUX/tools/testing/selftests/t/t.c"
+	commit "selftests/t: More"
+	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid cherry-pick ORIG_HEAD~2 ORIG_HEAD~1 >/dev/null
+	bisect
+	[ "$status" = 0 ]
+	[ "$asked" = "$base,selftests/t: More" ]
 	echo "int more;" >>"$LINUX/lib/new.c"
 	commit "lib: More"
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "$base,lib: More" ]
 	[[ $output == *"each of 5 patches"*"1 asked"* ]]
-	# Another configuration.
-	echo CONFIG_A=y >"$HOME/repo/vmtest/kconfig/common.config"
-	bisect
-	[ "$status" = 0 ]
-	[[ $asked == "$base,selftests/t: Add a test,"*"lib: More" ]]
 }
 
 @test "series bisect: a patch that does not build, warns, or does not boot is not known to pass" {
 	local asked bad
 	made_series
 	stubs
+	bisect
 	for bad in BROKEN WARN; do
 		echo "int x; /* $bad */" >"$LINUX/lib/a.c"
 		commit "lib: $bad"
@@ -217,7 +262,7 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 		[[ $output == *"lib: $bad: "* ]]
 		bisect
 		[ "$status" != 0 ]
-		[[ $asked == *",lib: $bad" ]]
+		[ "$asked" = "Linux 7.3.4,lib: $bad" ]
 		git -C "$LINUX" reset -q --hard HEAD~1
 	done
 	rm "$BUILD/out/bisect/passed"
@@ -226,5 +271,21 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	bisect
 	[ "$status" != 0 ]
 	[[ $output == *"selftests/t: Add a test: does not boot"* ]]
+	[ ! -e "$BUILD/out/bisect/passed" ]
+}
+
+@test "series bisect: a compiler or a sparse that says nothing is not taken for a clean file" {
+	local asked
+	made_series
+	stubs
+	touch "$HOME/nosparse"
+	bisect
+	[ "$status" != 0 ]
+	[[ $output == *"a known fault is not reported: symbol 'fault'"* ]]
+	rm "$HOME/nosparse"
+	echo "No rule to make target" >"$HOME/nomake"
+	bisect
+	[ "$status" != 0 ]
+	[[ $output == *"No rule to make target"*"make failed"* ]]
 	[ ! -e "$BUILD/out/bisect/passed" ]
 }
