@@ -21,8 +21,8 @@
  * KCSAN: fields of VMAs, files, dentries and inodes are read with READ_ONCE(),
  * or in data_race(), where writers store them plainly under mmap_lock or a lock
  * of their own. Tearing does no harm: a writer under mmap_lock has made the
- * sequence count odd, and what changes without it (i_state, i_size and such) is
- * not read here.
+ * sequence count odd, and of what changes without it (i_state, i_size and such)
+ * only i_generation is read here, which is a word that few ioctls change.
  */
 #include <linux/dcache.h>
 #include <linux/file.h>

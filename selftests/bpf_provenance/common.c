@@ -73,15 +73,7 @@ int copy_file(const char *from, const char *to)
 
 int nmi_to_other_cpus(void)
 {
-	int fd, err = 0;
-
-	fd = open("/proc/sysrq-trigger", O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, "l", 1) != 1)
-		err = -errno;
-	close(fd);
-	return err;
+	return write_value("/proc/sysrq-trigger", "l");
 }
 
 int cpu_clock_event(int cpu, uint64_t period_ns)

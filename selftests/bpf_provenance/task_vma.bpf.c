@@ -152,12 +152,13 @@ static long found(struct task_struct *task, struct vm_area_struct *vma, void *da
 	return 0;
 }
 
+__u64 lookup_addrs[QUERIES];
+
 SEC("?tp_btf/nmi_handler")
 int BPF_PROG(nmi_lookups, void *handler, s64 delta_ns, int handled)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	long err, size;
-	__u64 ip;
 	int i;
 
 	if (!handled || !on_target())
@@ -167,17 +168,16 @@ int BPF_PROG(nmi_lookups, void *handler, s64 delta_ns, int handled)
 	size = bpf_get_stack(ctx, stack, sizeof(stack), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	if (size >= (long)sizeof(stack[0]) && stack[0].status == BPF_STACK_BUILD_ID_VALID)
 		seen.stacks++;
-	if (bpf_get_stack(ctx, &ip, sizeof(ip), BPF_F_USER_STACK) != sizeof(ip))
-		return 0;
 	bpf_for(i, 0, QUERIES) {
 		if (bpf_ksym_exists(bpf_task_vma_query)) {
-			err = bpf_task_vma_query(ip, 0, &records[i], sizeof(records[i]));
+			err = bpf_task_vma_query(lookup_addrs[i], 0, &records[i],
+						 sizeof(records[i]));
 			if (err)
 				seen.query_err = err;
 			else
 				seen.queries++;
 		} else {
-			err = bpf_find_vma(task, ip, found, NULL, 0);
+			err = bpf_find_vma(task, lookup_addrs[i], found, NULL, 0);
 			seen.find_vma_calls++;
 			if (err)
 				seen.find_vma_err = err;
@@ -353,17 +353,17 @@ __u64 arena, inodes[FILES];
 __u32 dev_major, dev_minor;
 __u64 storm_addr, storm_sentinels;
 
-static void is_wrong(const struct bpf_task_vma_record *rec, __u32 why)
+static void is_wrong(const struct bpf_task_vma_record *rec, __u64 asked_at, __u32 why)
 {
 	if (!storm.wrong++) {
 		__builtin_memcpy(&storm.first_wrong, rec, sizeof(*rec));
-		storm.first_wrong_asked_at = storm_addr;
+		storm.first_wrong_asked_at = asked_at;
 		storm.why = why;
 	}
 }
 
-/* What a record that begins in the arena may say. */
-static void check_record(const struct bpf_task_vma_record *rec)
+/* What a record that begins in the arena may say. Returns whether it is a sentinel's. */
+static bool check_record(const struct bpf_task_vma_record *rec, __u64 asked_at)
 {
 	__u64 at = (rec->start - arena) % ARENA_SIZE, in_slot = at % SLOT_SIZE;
 	__u64 size = rec->end - rec->start;
@@ -373,20 +373,43 @@ static void check_record(const struct bpf_task_vma_record *rec)
 		if (rec->ino == inodes[i])
 			file = i;
 	if (file < 0 || rec->dev_major != dev_major || rec->dev_minor != dev_minor)
-		return is_wrong(rec, __LINE__);
-	if (rec->offset != file * ARENA_SIZE + at)
-		return is_wrong(rec, __LINE__);
-	if (rec->end <= rec->start || rec->end <= storm_addr ||
-	    (rec->start | rec->end) % PAGE_SIZE)
-		return is_wrong(rec, __LINE__);
+		is_wrong(rec, asked_at, __LINE__);
+	else if (rec->offset != file * ARENA_SIZE + at)
+		is_wrong(rec, asked_at, __LINE__);
+	else if (rec->end <= rec->start || rec->end <= asked_at ||
+		 (rec->start | rec->end) % PAGE_SIZE)
+		is_wrong(rec, asked_at, __LINE__);
 	if (in_slot == WORK_PAGES * PAGE_SIZE) {
-		storm_sentinels++;
 		if (size != PAGE_SIZE || file || rec->flags != PROCMAP_QUERY_VMA_READABLE)
-			is_wrong(rec, __LINE__);
-		return;
+			is_wrong(rec, asked_at, __LINE__);
+		return true;
 	}
 	if (in_slot + size > WORK_PAGES * PAGE_SIZE || rec->flags == PROCMAP_QUERY_VMA_READABLE)
-		is_wrong(rec, __LINE__);
+		is_wrong(rec, asked_at, __LINE__);
+	return false;
+}
+
+/* One address: what has it, or nothing, which a sentinel's page never has. */
+static void storm_point(void)
+{
+	__u64 addr = arena + bpf_get_prandom_u32() % (ARENAS * ARENA_SIZE);
+	struct bpf_task_vma_record rec;
+	long err;
+
+	storm.asked++;
+	err = bpf_task_vma_query(addr, 0, &rec, sizeof(rec));
+	if (err == -11) {	/* -EAGAIN */
+		storm.again++;
+	} else if (err == -2) {	/* -ENOENT */
+		storm.unmapped++;
+		if ((addr - arena) % SLOT_SIZE >= WORK_PAGES * PAGE_SIZE)
+			is_wrong(&rec, addr, __LINE__);
+	} else if (err || rec.start > addr) {
+		is_wrong(&rec, addr, __LINE__);
+	} else {
+		storm.points++;
+		check_record(&rec, addr);
+	}
 }
 
 SEC("?tp_btf/sys_enter")
@@ -399,6 +422,7 @@ int BPF_PROG(storm_query, struct pt_regs *regs, long id)
 	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
 	bpf_for(i, 0, 10000) {
+		storm_point();
 		if (storm_addr < arena || storm_addr >= arena + ARENAS * ARENA_SIZE) {
 			storm_addr = arena;
 			storm_sentinels = 0;
@@ -411,12 +435,12 @@ int BPF_PROG(storm_query, struct pt_regs *regs, long id)
 			continue;
 		}
 		if (err) {
-			is_wrong(&rec, __LINE__);
+			is_wrong(&rec, storm_addr, __LINE__);
 			storm_addr = arena;
 			continue;
 		}
 		if (rec.start < arena + ARENAS * ARENA_SIZE) {
-			check_record(&rec);
+			storm_sentinels += check_record(&rec, storm_addr);
 			storm_addr = rec.end;
 			if (storm_addr < arena + ARENAS * ARENA_SIZE)
 				continue;
@@ -424,8 +448,40 @@ int BPF_PROG(storm_query, struct pt_regs *regs, long id)
 		/* The last page of the arena is a sentinel: here the pass ends. */
 		storm.passes++;
 		if (storm_sentinels != ARENAS * SLOTS)
-			is_wrong(&rec, __LINE__);
+			is_wrong(&rec, storm_addr, __LINE__);
 		storm_addr = 0;
+	}
+	return 0;
+}
+
+bool has_generation;
+
+/* Files whose memory becomes another one's while they are looked at. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(storm_files, struct pt_regs *regs, long id)
+{
+	struct bpf_task_vma_record rec;
+	__u64 addr, page;
+	long err;
+	int i;
+
+	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	bpf_for(i, 0, 1000) {
+		addr = arena + bpf_get_prandom_u32() % FILE_SLOTS * PAGE_SIZE;
+		storm.asked++;
+		err = bpf_task_vma_query(addr, 0, &rec, sizeof(rec));
+		if (err == -11) {	/* -EAGAIN */
+			storm.again++;
+			continue;
+		}
+		page = IDENTITY(rec.ino, has_generation ? rec.generation : 0);
+		if (err || rec.start != addr || rec.end != addr + PAGE_SIZE ||
+		    rec.dev_major != dev_major || rec.dev_minor != dev_minor ||
+		    rec.offset != page * PAGE_SIZE)
+			is_wrong(&rec, addr, __LINE__);
+		else
+			storm.points++;
 	}
 	return 0;
 }
@@ -460,7 +516,7 @@ int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 		if (rec.offset % ARENA_SIZE != at || rec.offset / ARENA_SIZE >= FILES ||
 		    rec.end <= storm_addr || rec.start >= rec.end ||
 		    rec.end - rec.start > WORK_PAGES * PAGE_SIZE)
-			is_wrong(&rec, __LINE__);
+			is_wrong(&rec, storm_addr, __LINE__);
 		if (at % SLOT_SIZE == WORK_PAGES * PAGE_SIZE)
 			storm_sentinels++;
 		storm_addr = rec.end;
@@ -470,13 +526,13 @@ int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 	if (err && last) {
 		storm.refused++;
 		if (last->vm_mm != task->mm || last->vm_file)
-			is_wrong(&rec, __LINE__);
+			is_wrong(&rec, storm_addr, __LINE__);
 	}
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	storm.walks++;
 	if (!err && storm_sentinels != ARENAS * SLOTS)
-		is_wrong(&rec, __LINE__);
+		is_wrong(&rec, storm_addr, __LINE__);
 	if (!err)
 		storm.walks_ended++;
 	return 0;
@@ -582,7 +638,8 @@ mapped_above:
 /* --- contention ------------------------------------------------------------------- */
 
 bool with_find_vma;
-__u64 contentions, samples;
+__u64 contentions, samples, answered;
+long sampled_err;	/* one that is no sign of a writer */
 struct mm_struct *target_mm;
 
 SEC("?perf_event")
@@ -590,22 +647,28 @@ int sample_4khz(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_task_vma_record rec;
+	long err = -1;
 
 	if (!on_target())
 		return 0;
 	target_mm = task->mm;
 	if (with_find_vma)
-		bpf_find_vma(task, query_addr, found, NULL, 0);
+		err = bpf_find_vma(task, query_addr, found, NULL, 0);
 	else if (bpf_ksym_exists(bpf_task_vma_query))
-		bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+		err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
 	samples++;
+	if (!err)
+		answered++;
+	else if (err != (with_find_vma ? -16 : -11))	/* -EBUSY, -EAGAIN */
+		sampled_err = err;
 	return 0;
 }
 
-SEC("?tp_btf/contention_begin")
-int BPF_PROG(contention, void *lock, unsigned int flags)
+/* Where a writer goes that does not get the lock at once, before it spins or sleeps. */
+SEC("?fentry/rwsem_down_write_slowpath")
+int BPF_PROG(contention, struct rw_semaphore *sem)
 {
-	if (target_mm && lock == &target_mm->mmap_lock)
+	if (target_mm && sem == &target_mm->mmap_lock)
 		__sync_fetch_and_add(&contentions, 1);
 	return 0;
 }

@@ -9,6 +9,8 @@
  *  end.*	what comes after the end of a walk
  *  storm.*	another thread changes mappings whose address, file and offset
  *		belong together: a record in which they don't fails the test
+ *  files.*	another thread maps new files in the place of others, which are
+ *		unlinked: a record that is half of one and half of another fails
  *  fuzz.*	the task changes its mappings at random, and files are overwritten,
  *		while NMIs and hard interrupts compare them with what it knows itself
  *  split.*	another thread splits and merges mappings of which one half does
@@ -40,6 +42,7 @@
 #include "common.h"
 #include "elf_file.h"
 #include "fail_nth.h"
+#include "fs.h"
 #include "fuzz.h"
 #include "task_vma.h"
 #include "task_vma.skel.h"
@@ -173,7 +176,9 @@ static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) 
 	close(fd);
 }
 
-/* Has the stack grow, as far as @depth says. */
+#define STACK_GROWTH 100
+
+/* Has the stack grow, by at least @depth pages. */
 static noinline int grow_stack(int depth)
 {
 	char frame[PAGE_SIZE];
@@ -189,7 +194,7 @@ FIXTURE_SETUP(context)
 	self->event = -1;
 	self->spinner.tid = -1;
 	map_things(_metadata, self);
-	grow_stack(100);
+	grow_stack(STACK_GROWTH);
 	self->skel = task_vma__open();
 	ASSERT_NE(NULL, self->skel);
 	prog = bpf_object__find_program_by_name(self->skel->obj, variant->program);
@@ -330,6 +335,7 @@ TEST_F(context, queries)
 		(void *)getauxval(AT_SYSINFO_EHDR),
 	};
 	int i, j, n, found = 0;
+	unsigned long stack = 0;
 
 	if (!has_query())
 		SKIP(return, "this kernel has no bpf_task_vma_query()");
@@ -355,8 +361,12 @@ TEST_F(context, queries)
 		ASSERT_EQ(self->skel->bss->records[0].mm, r->mm);
 		for (j = 0; j < (int)ARRAY_LEN(things); j++)
 			found += r->start == (uintptr_t)things[j];
+		if (r->start <= (uintptr_t)&n && (uintptr_t)&n < r->end)
+			stack = r->end - r->start;
 	}
 	EXPECT_EQ(ARRAY_LEN(things), found);
+	/* It has grown to this since it was mapped. */
+	EXPECT_LT(STACK_GROWTH * PAGE_SIZE, stack);
 }
 
 /* --- many in one NMI -------------------------------------------------------------- */
@@ -383,10 +393,11 @@ FIXTURE_TEARDOWN(nmi)
 	task_vma__destroy(self->skel);
 }
 
-/* In an NMI: a stack with build IDs, and a lookup for each of 20 frames. */
+/* In an NMI: a stack with build IDs, and lookups of 20 addresses in other mappings each. */
 TEST_F(nmi, lookups)
 {
 	struct seen *seen = &self->skel->bss->seen;
+	int i, n;
 
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
@@ -394,12 +405,17 @@ TEST_F(nmi, lookups)
 	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
 		SKIP(return, "needs CPUs 0 and 1");
 	self->skel->bss->target = self->spinner.tid;
+	n = read_maps();
+	ASSERT_LE(QUERIES, n);
+	for (i = 0; i < QUERIES; i++)
+		self->skel->bss->lookup_addrs[i] = maps[i * n / QUERIES].start;
 	ASSERT_EQ(0, task_vma__attach(self->skel));
 	ASSERT_EQ(0, nmi_until(&self->spinner, &seen->runs, SAMPLES));
 	task_vma__detach(self->skel);
 
 	ASSERT_LE(SAMPLES, seen->runs);
 	EXPECT_EQ(seen->in_context, seen->runs);
+	EXPECT_EQ(seen->runs, seen->stacks);
 	if (seen->find_vma_calls) {
 		EXPECT_EQ(seen->runs * QUERIES, seen->find_vma)
 			TH_LOG("bpf_find_vma() failed in %llu of %u calls, the last: %s",
@@ -408,6 +424,9 @@ TEST_F(nmi, lookups)
 	} else {
 		EXPECT_EQ(seen->runs * QUERIES, seen->queries)
 			TH_LOG("the last failed with %s", strerrorname_np(-seen->query_err));
+		for (i = 0; i < QUERIES; i++)
+			EXPECT_EQ(self->skel->bss->lookup_addrs[i],
+				  self->skel->bss->records[i].start);
 	}
 	TH_LOG("%llu NMIs, %llu queries, %llu stacks with a build ID", seen->runs,
 	       seen->queries, seen->stacks);
@@ -729,7 +748,9 @@ TEST_F(query, within_mmap)
 /* --- storms --------------------------------------------------------------------------- */
 
 #define STORM_QUERIES 10000000
-#define STORM_SECONDS 12
+#define STORM_SECONDS 3
+/* By then they are asked, on a kernel with KASAN and lockdep in an emulator as well. */
+#define STORM_MAX_SECONDS (TEST_TIMEOUT_DEFAULT - 60)
 
 /* Far from where the kernel puts what is mapped without an address. */
 #define ARENA ((char *)(1UL << 40))
@@ -870,23 +891,27 @@ static void end_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *se
 TEST_F(storm, queries)
 {
 	struct storm *s = &self->skel->bss->storm;
-	bool longer = storm_seconds(0);
+	int seconds = storm_seconds(0);
 	double end;
 
 	bpf_program__set_autoload(self->skel->progs.storm_query, true);
 	ASSERT_EQ(0, task_vma__load(self->skel));
 	ASSERT_EQ(0, task_vma__attach(self->skel));
 	start_storm(_metadata, self);
-	end = now() + storm_seconds(STORM_SECONDS);
-	while (now() < end && (s->asked - s->again < STORM_QUERIES || longer))
+	end = now() + (seconds ?: STORM_MAX_SECONDS);
+	while (now() < end && (s->asked - s->again < STORM_QUERIES || seconds))
 		syscall(SYS_getppid);
 	end_storm(_metadata, self);
 
+	if (!seconds)
+		EXPECT_LE(STORM_QUERIES, s->asked - s->again);
 	/* Otherwise nothing was tried. */
 	EXPECT_LT(100, s->passes);
+	EXPECT_LT(1000, s->points);
+	EXPECT_LT(1000, s->unmapped);
 	EXPECT_LT(1000, storm_changes);
-	TH_LOG("%llu records, %llu times EAGAIN, %llu passes, %lu changes", s->asked - s->again,
-	       s->again, s->passes, storm_changes);
+	TH_LOG("%llu answers, %llu times EAGAIN, %llu passes, %llu points, %llu without mapping, %lu changes",
+	       s->asked - s->again, s->again, s->passes, s->points, s->unmapped, storm_changes);
 }
 
 /* Syscall entry, interrupts off; the writer runs on another CPU. */
@@ -899,7 +924,7 @@ TEST_F(storm, walks)
 	ASSERT_EQ(0, task_vma__load(self->skel));
 	ASSERT_EQ(0, task_vma__attach(self->skel));
 	start_storm(_metadata, self);
-	end = now() + storm_seconds(STORM_SECONDS / 4);
+	end = now() + storm_seconds(STORM_SECONDS);
 	while (now() < end)
 		syscall(SYS_getppid);
 	end_storm(_metadata, self);
@@ -909,6 +934,146 @@ TEST_F(storm, walks)
 	EXPECT_LT(10, s->refused);
 	TH_LOG("%llu walks, %llu of them to the end, %llu stopped before, %llu VMAs, %lu changes",
 	       s->walks, s->walks_ended, s->refused, s->vmas, storm_changes);
+}
+
+/* --- files that come and go ------------------------------------------------------------ */
+
+FIXTURE(files)
+{
+	struct task_vma *skel;
+	pthread_t writer;
+	bool failed;
+	enum own_fs fs;
+	char dir[200];
+};
+
+FIXTURE_VARIANT(files)
+{
+	enum own_fs fs;
+};
+
+FIXTURE_VARIANT_ADD(files, ext4) { FS_NONE };
+FIXTURE_VARIANT_ADD(files, overlay) { FS_OVERLAY };
+
+static const char *files_dir;
+static bool files_have_generation;
+static dev_t files_dev;
+static unsigned int last_generation[1 << 16];
+static unsigned long files_reused;
+
+/* Maps a new file in a slot, which frees the file that was mapped there. */
+static int change_file(unsigned int slot)
+{
+	unsigned int generation = 0, *last;
+	struct stat st;
+	char path[256];
+	void *p;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%lu", files_dir, storm_changes);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	unlink(path);
+	if (fstat(fd, &st) || (files_have_generation && ioctl(fd, FS_IOC_GETVERSION, &generation))) {
+		close(fd);
+		return -errno;
+	}
+	files_dev = st.st_dev;
+	last = &last_generation[st.st_ino & 0xffff];
+	files_reused += *last && *last != generation;
+	*last = generation;
+	p = mmap(ARENA + slot * PAGE_SIZE, PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd,
+		 IDENTITY(st.st_ino, generation) * PAGE_SIZE);
+	close(fd);
+	return p == MAP_FAILED ? -errno : 0;
+}
+
+static void *files_writer(void *arg)
+{
+	bool *failed = arg;
+
+	if (pin_to_cpu(1))
+		*failed = true;
+	while (!READ_ONCE(storm_stop) && !*failed) {
+		if (change_file(fuzz_pick(&storm_fuzz, FILE_SLOTS)))
+			*failed = true;
+		WRITE_ONCE(storm_changes, storm_changes + 1);
+	}
+	return NULL;
+}
+
+FIXTURE_SETUP(files)
+{
+	unsigned int i;
+	int err, fd;
+
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
+	err = fs_mount(variant->fs, self->dir);
+	if (err) {
+		fs_unmount(variant->fs, self->dir);
+		rmdir(self->dir);
+		if (err == -EOPNOTSUPP)
+			SKIP(return, "needs the file system");
+		ASSERT_EQ(0, err);
+	}
+	files_dir = self->dir;
+	fd = open(self->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	files_have_generation = fs_is(fd, "ext4");
+	close(fd);
+	self->skel = task_vma__open();
+	ASSERT_NE(NULL, self->skel);
+	self->skel->bss->target = gettid();
+	self->skel->bss->sample_nr = SYS_getppid;
+	self->skel->bss->arena = (uintptr_t)ARENA;
+	self->skel->bss->has_generation = files_have_generation;
+	for (i = 0; i < FILE_SLOTS; i++, storm_changes++)
+		ASSERT_EQ(0, change_file(i));
+	self->skel->bss->dev_major = major(files_dev);
+	self->skel->bss->dev_minor = minor(files_dev);
+}
+
+FIXTURE_TEARDOWN(files)
+{
+	task_vma__destroy(self->skel);
+	munmap(ARENA, FILE_SLOTS * PAGE_SIZE);
+	EXPECT_EQ(0, fs_unmount(variant->fs, self->dir));
+	rmdir(self->dir);
+}
+
+/* Syscall entry, on top of nothing; the writer runs on another CPU. */
+TEST_F(files, storm)
+{
+	struct storm *s = &self->skel->bss->storm;
+	struct record *r = &s->first_wrong;
+	double end;
+
+	bpf_program__set_autoload(self->skel->progs.storm_files, true);
+	ASSERT_EQ(0, task_vma__load(self->skel));
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	storm_stop = false;
+	ASSERT_EQ(0, pthread_create(&self->writer, NULL, files_writer, &self->failed));
+	end = now() + storm_seconds(2 * STORM_SECONDS);
+	while (now() < end)
+		syscall(SYS_getppid);
+	WRITE_ONCE(storm_stop, true);
+	pthread_join(self->writer, NULL);
+	EXPECT_FALSE(self->failed);
+	EXPECT_EQ(0, s->wrong)
+		TH_LOG("line %u, asked at %#llx: %#llx-%#llx, offset %#llx, %u:%u ino %llu, generation %u",
+		       s->why, s->first_wrong_asked_at, r->start, r->end, r->offset, r->dev_major,
+		       r->dev_minor, r->ino, r->generation);
+	/* Otherwise nothing was tried. */
+	EXPECT_LT(1000, s->points);
+	EXPECT_LT(200, storm_changes);
+	if (files_have_generation)
+		EXPECT_LT(100, files_reused);
+	TH_LOG("%llu records, %llu times EAGAIN, %lu files, %lu of them with the inode number of another",
+	       s->points, s->again, storm_changes, files_reused);
 }
 
 /* --- fuzzing -------------------------------------------------------------------------- */
@@ -1338,14 +1503,18 @@ TEST(other_task)
 
 /* --- the writer -------------------------------------------------------------------- */
 
+#define WRITER_SAMPLES 5000
+
 FIXTURE(writer)
 {
 	struct task_vma *skel;
 	struct bpf_link *link;
+	struct spinner spinner;
 };
 
 FIXTURE_SETUP(writer)
 {
+	self->spinner.tid = -1;
 	if (!has_query())
 		SKIP(return, "this kernel has no bpf_task_vma_query()");
 	self->skel = task_vma__open();
@@ -1357,21 +1526,22 @@ FIXTURE_SETUP(writer)
 
 FIXTURE_TEARDOWN(writer)
 {
+	if (self->spinner.tid > 0)
+		spinner_stop(&self->spinner);
 	bpf_link__destroy(self->link);
 	task_vma__destroy(self->skel);
 }
 
-/* Maps and unmaps for two seconds; returns how often mmap_lock was waited for. */
-static unsigned long map_and_unmap(struct task_vma *skel, bool with_find_vma)
+/* Maps and unmaps until there are @samples; returns how often it had to wait. */
+static unsigned long map_and_unmap(struct task_vma *skel, unsigned long samples)
 {
-	double end = now() + 2;
 	unsigned int i;
 	void *p;
 
-	skel->bss->with_find_vma = with_find_vma;
 	skel->bss->samples = 0;
+	skel->bss->answered = 0;
 	skel->bss->contentions = 0;
-	while (now() < end)
+	while (READ_ONCE(skel->bss->samples) < samples)
 		for (i = 0; i < 100; i++) {
 			p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			munmap(p, PAGE_SIZE);
@@ -1379,15 +1549,18 @@ static unsigned long map_and_unmap(struct task_vma *skel, bool with_find_vma)
 	return READ_ONCE(skel->bss->contentions);
 }
 
-/* Hard interrupt, 4 kHz, on top of the only thread there is, which maps. */
+/*
+ * Hard interrupt, 4 kHz, on top of a thread that maps nothing, while this one maps and
+ * unmaps: only what the program does can keep this one waiting.
+ */
 TEST_F(writer, contention)
 {
-	unsigned long find_vma, query, samples;
+	unsigned long find_vma, query;
 	int event;
 
-	if (pin_to_cpu(1))
-		SKIP(return, "needs CPU 1");
-	self->skel->bss->target = gettid();
+	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
+		SKIP(return, "needs CPUs 0 and 1");
+	self->skel->bss->target = self->spinner.tid;
 	self->skel->bss->query_addr = (uintptr_t)&read_maps;
 	event = cpu_clock_event(1, 250 * 1000);
 	ASSERT_LE(0, event);
@@ -1396,13 +1569,20 @@ TEST_F(writer, contention)
 	self->skel->links.contention = bpf_program__attach(self->skel->progs.contention);
 	ASSERT_NE(NULL, self->skel->links.contention);
 
-	find_vma = map_and_unmap(self->skel, true);
-	query = map_and_unmap(self->skel, false);
-	samples = self->skel->bss->samples;
-	EXPECT_LT(100, samples);
+	self->skel->bss->with_find_vma = true;
+	find_vma = map_and_unmap(self->skel, WRITER_SAMPLES);
+	TH_LOG("bpf_find_vma(): %llu of %llu samples answered, the writer waited %lu times",
+	       self->skel->bss->answered, self->skel->bss->samples, find_vma);
+	/* Otherwise the next number says nothing. */
+	EXPECT_LT(0, find_vma);
+
+	self->skel->bss->with_find_vma = false;
+	query = map_and_unmap(self->skel, WRITER_SAMPLES);
+	TH_LOG("bpf_task_vma_query(): %llu of %llu samples answered, the writer waited %lu times",
+	       self->skel->bss->answered, self->skel->bss->samples, query);
 	EXPECT_EQ(0, query);
-	TH_LOG("waits for mmap_lock: %lu with bpf_find_vma(), %lu with queries, %lu samples",
-	       find_vma, query, samples);
+	EXPECT_LT(0, self->skel->bss->answered);
+	EXPECT_EQ(0, self->skel->bss->sampled_err);
 }
 
 /* --- exit -------------------------------------------------------------------------- */

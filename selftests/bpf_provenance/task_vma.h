@@ -49,8 +49,17 @@ struct seen {
 #define ARENAS 2
 #define FILES 4
 
+/*
+ * Mappings of a page, each of another file, which is made for it and unlinked. The
+ * offset in pages says which one: IDENTITY() of its inode.
+ */
+#define FILE_SLOTS 16
+#define IDENTITY(ino, generation) \
+	((__u64)((generation) & 0x7fff) << 16 | ((ino) & 0xffff))
+
 struct storm {
 	__u64 asked, again, passes, wrong;
+	__u64 points, unmapped;	/* of single addresses: what has it, or nothing */
 	__u64 walks, walks_ended, refused, vmas;
 	struct record first_wrong;
 	__u64 first_wrong_asked_at;

@@ -141,12 +141,14 @@ static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 		break;
 	case -EAGAIN:
 		status = BPF_TASK_VMA_BUILD_ID_PENDING;
-		build_id_request(snap->start);
+		/* Not for what is stale, of which the caller says -EAGAIN. */
+		if (!vma_snapshot_stale(mm, snap))
+			build_id_request(snap->start);
 		break;
 	default:
 		status = BPF_TASK_VMA_BUILD_ID_UNKNOWN;
 	}
-	/* It may have been written, and then turned out to be stale. */
+	/* Nothing else clears it. */
 	if (status != BPF_TASK_VMA_BUILD_ID_VALID) {
 		memset(rec->build_id, 0, sizeof(rec->build_id));
 		len = 0;
