@@ -910,8 +910,9 @@ TEST_F(storm, queries)
 	EXPECT_LT(1000, s->points);
 	EXPECT_LT(1000, s->unmapped);
 	EXPECT_LT(1000, storm_changes);
-	TH_LOG("%llu answers, %llu times EAGAIN, %llu passes, %llu points, %llu without mapping, %lu changes",
-	       s->asked - s->again, s->again, s->passes, s->points, s->unmapped, storm_changes);
+	TH_LOG("%llu answers, %llu times EAGAIN, %llu passes, %lu changes", s->asked - s->again,
+	       s->again, s->passes, storm_changes);
+	TH_LOG("of single addresses: %llu records, %llu without one", s->points, s->unmapped);
 }
 
 /* Syscall entry, interrupts off; the writer runs on another CPU. */
@@ -975,7 +976,8 @@ static int change_file(unsigned int slot)
 	if (fd < 0)
 		return -errno;
 	unlink(path);
-	if (fstat(fd, &st) || (files_have_generation && ioctl(fd, FS_IOC_GETVERSION, &generation))) {
+	if (fstat(fd, &st) ||
+	    (files_have_generation && ioctl(fd, FS_IOC_GETVERSION, &generation))) {
 		close(fd);
 		return -errno;
 	}
@@ -1064,15 +1066,15 @@ TEST_F(files, storm)
 	pthread_join(self->writer, NULL);
 	EXPECT_FALSE(self->failed);
 	EXPECT_EQ(0, s->wrong)
-		TH_LOG("line %u, asked at %#llx: %#llx-%#llx, offset %#llx, %u:%u ino %llu, generation %u",
-		       s->why, s->first_wrong_asked_at, r->start, r->end, r->offset, r->dev_major,
+		TH_LOG("line %u, asked at %#llx: %#llx, offset %#llx, %u:%u ino %llu, gen %u",
+		       s->why, s->first_wrong_asked_at, r->start, r->offset, r->dev_major,
 		       r->dev_minor, r->ino, r->generation);
 	/* Otherwise nothing was tried. */
 	EXPECT_LT(1000, s->points);
 	EXPECT_LT(200, storm_changes);
 	if (files_have_generation)
 		EXPECT_LT(100, files_reused);
-	TH_LOG("%llu records, %llu times EAGAIN, %lu files, %lu of them with the inode number of another",
+	TH_LOG("%llu records, %llu times EAGAIN, %lu files, %lu with an inode number used again",
 	       s->points, s->again, storm_changes, files_reused);
 }
 
