@@ -954,7 +954,6 @@ FIXTURE(files)
 	struct task_vma *skel;
 	pthread_t writer;
 	bool failed;
-	enum own_fs fs;
 	char dir[200];
 };
 
