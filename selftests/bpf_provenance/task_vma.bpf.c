@@ -8,6 +8,7 @@
 char _license[] SEC("license") = "GPL";
 
 #define PF_KTHREAD 0x00200000	/* include/linux/sched.h */
+#define PR_GET_DUMPABLE 3	/* include/uapi/linux/prctl.h */
 
 /* Set by user space: whom to look at, and at which system call. */
 pid_t target;
@@ -17,6 +18,7 @@ struct seen seen;
 struct seen_vma vmas[MAX_VMAS];
 struct record records[MAX_VMAS];
 struct bpf_stack_build_id stack[2];
+__u64 fault_addr;
 __u64 query_addr;
 
 static bool on_target(void)
@@ -79,12 +81,33 @@ static void query_all(void)
 		seen.query_err = err ?: 1;
 }
 
+static long found(struct task_struct *task, struct vm_area_struct *vma, void *data)
+{
+	return 0;
+}
+
+/* What others have of mappings: some of it once, where interrupts are off. */
+static void look_elsewhere(struct task_struct *task)
+{
+	long err, size;
+
+	err = bpf_find_vma(task, query_addr, found, NULL, 0);
+	if (!seen.runs)
+		seen.find_vma_first = err;
+	seen.find_vma_err = bpf_find_vma(task, query_addr, found, NULL, 0);
+	size = bpf_get_task_stack(task, stack, sizeof(stack),
+				  BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	if (size >= (long)sizeof(stack[0]) && stack[0].status == BPF_STACK_BUILD_ID_VALID)
+		seen.stacks++;
+}
+
 static void look(struct task_struct *task, bool in_context)
 {
 	if (in_context)
 		seen.in_context++;
 	walk(task);
 	query_all();
+	look_elsewhere(task);
 	barrier();
 	seen.runs++;
 }
@@ -136,21 +159,63 @@ int BPF_PROG(syscall_entry, struct pt_regs *regs, long id)
 	return 0;
 }
 
-SEC("?uprobe.s//proc/self/exe:sample_sleepable")
+/* On a breakpoint instruction, which is handled as an NMI is. */
+SEC("?kprobe/security_task_getpgid")
+int kprobe_int3(void *ctx)
+{
+	if (on_target())
+		look(bpf_get_current_task_btf(), bpf_in_nmi());
+	return 0;
+}
+
+SEC("?fentry/security_task_getpgid")
+int BPF_PROG(fentry_getpgid, struct task_struct *p)
+{
+	if (on_target())
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+/* In the exception itself, before the fault is looked into. */
+SEC("?perf_event")
+int page_fault(struct bpf_perf_event_data *ctx)
+{
+	if (on_target() && ctx->addr == fault_addr)
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+SEC("?uprobe//proc/self/exe:sample_uprobe")
+int uprobe(void *ctx)
+{
+	if (on_target())
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+/* x86 keeps "no reschedule needed" in the top bit. */
+static bool preemptible(void)
+{
+	return !(get_preempt_count() & ~(1U << 31));
+}
+
+SEC("?uprobe.s//proc/self/exe:sample_uprobe")
 int sleepable(void *ctx)
 {
-	/* x86 keeps "no reschedule needed" in the top bit. */
 	if (on_target())
-		look(bpf_get_current_task_btf(), !(get_preempt_count() & ~(1U << 31)));
+		look(bpf_get_current_task_btf(), preemptible());
 	return 0;
+}
+
+SEC("?lsm.s/task_prctl")
+int BPF_PROG(sleepable_lsm, int option)
+{
+	if (on_target() && option == PR_GET_DUMPABLE)
+		look(bpf_get_current_task_btf(), preemptible());
+	return -38;	/* -ENOSYS: what prctl() does by itself */
 }
 
 /* --- many lookups in one NMI ------------------------------------------------------ */
-
-static long found(struct task_struct *task, struct vm_area_struct *vma, void *data)
-{
-	return 0;
-}
 
 __u64 lookup_addrs[QUERIES];
 

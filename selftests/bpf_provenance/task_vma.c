@@ -24,6 +24,7 @@
 #include <linux/compiler.h>
 #include <linux/fs.h>
 #include <linux/membarrier.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -110,7 +112,7 @@ static int read_maps(void)
 /* --- contexts ------------------------------------------------------------------ */
 
 /* How the program is made to run. */
-enum trigger { NMI, CPU_CLOCK, SYSCALL, SWITCH, UPROBE };
+enum trigger { NMI, CPU_CLOCK, SYSCALL, SWITCH, INT3, GETPGID, FAULT, UPROBE, PRCTL };
 
 FIXTURE(context)
 {
@@ -119,6 +121,10 @@ FIXTURE(context)
 	struct spinner spinner;
 	char dir[200], path[256];
 	void *deleted, *memfd, *huge, *on_disk;
+	void (*spin)(struct spinner *s);
+	long (*syscall)(long nr, long arg1, long arg2);
+	char (*read)(const char *p);
+	char *page;
 	int event;
 };
 
@@ -126,31 +132,77 @@ FIXTURE_VARIANT(context)
 {
 	enum trigger trigger;
 	const char *program;
-	bool files;		/* the iterator has vm_file */
+	bool irqs_on;
 };
 
 FIXTURE_VARIANT_ADD(context, nmi) { NMI, "nmi", false };
 FIXTURE_VARIANT_ADD(context, hardirq) { CPU_CLOCK, "hardirq", false };
 FIXTURE_VARIANT_ADD(context, irqs_off) { SYSCALL, "irqs_off", false };
 FIXTURE_VARIANT_ADD(context, sched_switch) { SWITCH, "sched_switch", false };
+FIXTURE_VARIANT_ADD(context, int3) { INT3, "kprobe_int3", false };
+/* Software events overflow with interrupts off, wherever they occur. */
+FIXTURE_VARIANT_ADD(context, page_fault) { FAULT, "page_fault", false };
 FIXTURE_VARIANT_ADD(context, syscall) { SYSCALL, "syscall_entry", true };
+FIXTURE_VARIANT_ADD(context, fentry) { GETPGID, "fentry_getpgid", true };
+FIXTURE_VARIANT_ADD(context, uprobe) { UPROBE, "uprobe", true };
 FIXTURE_VARIANT_ADD(context, sleepable) { UPROBE, "sleepable", true };
+FIXTURE_VARIANT_ADD(context, lsm) { PRCTL, "sleepable_lsm", true };
+
+#define OPTIMIZATION "/proc/sys/debug/kprobes-optimization"
 
 #define SIZE (4 * PAGE_SIZE)
 
-/* Mappings that /proc has something special to say of. */
+/*
+ * What is interrupted, or enters the kernel, in a context with interrupts off. It runs in
+ * a copy of this program on a disk: build IDs of files are not kept where others can
+ * write to them unseen, as the server can on a network file system that this may be on.
+ * Everything it uses is in registers, or at addresses that it is given.
+ */
+#define __on_disk noinline __attribute__((section("on_disk_text")))
+
+static __on_disk void spin_on_disk(struct spinner *s)
+{
+	while (!READ_ONCE(s->stop))
+		WRITE_ONCE(s->rounds, s->rounds + 1);
+}
+
+static __on_disk long syscall_on_disk(long nr, long arg1, long arg2)
+{
+#ifdef __x86_64__
+	asm volatile("syscall" : "+a"(nr) : "D"(arg1), "S"(arg2) : "rcx", "r11", "memory");
+	return nr;
+#else
+	return syscall(nr, arg1, arg2);
+#endif
+}
+
+static __on_disk char read_on_disk(const char *p)
+{
+	return READ_ONCE(*p);
+}
+
+/* Mappings that /proc has something special to say of, and one to fault in. */
 static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self)
 {
+	const struct maps_line *text;
 	int fd;
 
+	ASSERT_LT(0, read_maps());
+	text = maps;
+	while (text->end <= (uintptr_t)&read_maps)
+		text++;
 	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
 	snprintf(self->path, sizeof(self->path), "%s/file", self->dir);
 	ASSERT_EQ(0, copy_file("/proc/self/exe", self->path));
 	fd = open(self->path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, fd);
-	self->on_disk = mmap(NULL, SIZE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, PAGE_SIZE);
+	self->on_disk = mmap(NULL, text->end - text->start, PROT_READ | PROT_EXEC,
+			     MAP_PRIVATE, fd, text->offset);
 	ASSERT_NE(MAP_FAILED, self->on_disk);
 	close(fd);
+	self->spin = self->on_disk + ((uintptr_t)&spin_on_disk - text->start);
+	self->syscall = self->on_disk + ((uintptr_t)&syscall_on_disk - text->start);
+	self->read = self->on_disk + ((uintptr_t)&read_on_disk - text->start);
 
 	snprintf(maps_text, sizeof(maps_text), "%s/deleted", self->dir);
 	fd = open(maps_text, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -174,6 +226,9 @@ static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) 
 	self->huge = mmap(NULL, 2 << 20, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 2 << 20);
 	ASSERT_NE(MAP_FAILED, self->huge);
 	close(fd);
+
+	self->page = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->page);
 }
 
 #define STACK_GROWTH 100
@@ -193,16 +248,19 @@ FIXTURE_SETUP(context)
 
 	self->event = -1;
 	self->spinner.tid = -1;
-	map_things(_metadata, self);
-	grow_stack(STACK_GROWTH);
 	self->skel = task_vma__open();
 	ASSERT_NE(NULL, self->skel);
 	prog = bpf_object__find_program_by_name(self->skel->obj, variant->program);
 	ASSERT_NE(NULL, prog);
 	bpf_program__set_autoload(prog, true);
+	/* From now on build IDs are kept. */
 	ASSERT_EQ(0, task_vma__load(self->skel));
+	map_things(_metadata, self);
+	grow_stack(STACK_GROWTH);
 	self->skel->bss->target = gettid();
 	self->skel->bss->sample_nr = SYS_getppid;
+	self->skel->bss->query_addr = (uintptr_t)&read_maps;
+	self->skel->bss->fault_addr = (uintptr_t)self->page;
 }
 
 FIXTURE_TEARDOWN(context)
@@ -210,6 +268,8 @@ FIXTURE_TEARDOWN(context)
 	if (self->spinner.tid > 0)
 		spinner_stop(&self->spinner);
 	bpf_link__destroy(self->link);
+	if (variant->trigger == INT3)
+		write_value(OPTIMIZATION, "1");
 	if (self->event >= 0)
 		close(self->event);
 	task_vma__destroy(self->skel);
@@ -217,36 +277,71 @@ FIXTURE_TEARDOWN(context)
 	rmdir(self->dir);
 }
 
-/* Where the sleepable program is attached. */
-noinline void sample_sleepable(void)
+/* Where the programs of user space's instructions are attached. */
+noinline void sample_uprobe(void)
 {
 	asm volatile("");
+}
+
+/*
+ * Behind the call with which the function begins, where ftrace would do: that is there
+ * with indirect branch tracking, or without.
+ */
+static struct bpf_link *attach_int3(const struct bpf_program *prog)
+{
+	LIBBPF_OPTS(bpf_kprobe_opts, opts, .offset = 9);
+	struct bpf_link *link;
+
+	/* A jump in the place of the breakpoint would be another context. */
+	if (write_value(OPTIMIZATION, "0"))
+		return NULL;
+	link = bpf_program__attach_kprobe_opts(prog, "security_task_getpgid", &opts);
+	if (link)
+		return link;
+	opts.offset = 5;
+	return bpf_program__attach_kprobe_opts(prog, "security_task_getpgid", &opts);
+}
+
+static int page_fault_event(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_PAGE_FAULTS,
+		.sample_type = PERF_SAMPLE_ADDR,
+		.sample_period = 1,
+	};
+
+	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 /* Has the program run at least SAMPLES times; nothing is mapped meanwhile. */
 static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self,
 			const FIXTURE_VARIANT(context) *variant)
 {
+	const struct timespec soon = { .tv_nsec = 1000 };
 	struct seen *seen = &self->skel->bss->seen;
 	struct bpf_program *prog;
 	int i;
 
 	prog = bpf_object__find_program_by_name(self->skel->obj, variant->program);
 	if (variant->trigger == NMI || variant->trigger == CPU_CLOCK) {
-		if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
+		if (pin_to_cpu(0) || spinner_start_in(&self->spinner, 1, self->spin))
 			SKIP(return, "needs CPUs 0 and 1");
 		self->skel->bss->target = self->spinner.tid;
 	}
-	if (variant->trigger == CPU_CLOCK) {
-		self->event = cpu_clock_event(1, 1000 * 1000);
+	if (variant->trigger == CPU_CLOCK || variant->trigger == FAULT) {
+		self->event = variant->trigger == FAULT ? page_fault_event() :
+							  cpu_clock_event(1, 1000 * 1000);
 		ASSERT_LE(0, self->event);
 		self->link = bpf_program__attach_perf_event(prog, self->event);
+	} else if (variant->trigger == INT3) {
+		self->link = attach_int3(prog);
 	} else {
 		self->link = bpf_program__attach(prog);
 	}
 	ASSERT_NE(NULL, self->link);
-	if (variant->trigger == CPU_CLOCK)
-		self->event = -1;	/* the link owns it */
+	self->event = -1;	/* the link owns it */
 
 	switch (variant->trigger) {
 	case NMI:
@@ -259,16 +354,31 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 		break;
 	case SYSCALL:
 		for (i = 0; i < SAMPLES; i++)
-			syscall(SYS_getppid);
+			self->syscall(SYS_getppid, 0, 0);
 		break;
 	case SWITCH:
 		/* Each of these gives the CPU away, at least to the idle task. */
 		while (READ_ONCE(seen->runs) < SAMPLES)
-			usleep(1);
+			self->syscall(SYS_nanosleep, (long)&soon, 0);
+		break;
+	case INT3:
+	case GETPGID:
+		for (i = 0; i < SAMPLES; i++)
+			self->syscall(SYS_getpgid, getpid(), 0);
+		break;
+	case FAULT:
+		for (i = 0; i < SAMPLES; i++) {
+			ASSERT_EQ(0, madvise(self->page, PAGE_SIZE, MADV_DONTNEED));
+			self->read(self->page);
+		}
 		break;
 	case UPROBE:
 		for (i = 0; i < SAMPLES; i++)
-			sample_sleepable();
+			sample_uprobe();
+		break;
+	case PRCTL:
+		for (i = 0; i < SAMPLES; i++)
+			prctl(PR_GET_DUMPABLE);
 		break;
 	}
 	/* Afterwards none is running: what was counted belongs together. */
@@ -329,7 +439,8 @@ TEST_F(context, walk)
 		files += !!maps[i].ino;
 	}
 	ASSERT_LT(4, files);
-	EXPECT_EQ(variant->files ? files : 0, seen->nr_files);
+	/* No reference can be taken, or kept, with interrupts off. */
+	EXPECT_EQ(variant->irqs_on ? files : 0, seen->nr_files);
 }
 
 /* A loop over bpf_task_vma_query(): the same, and the identity of files. */
@@ -373,6 +484,24 @@ TEST_F(context, queries)
 	EXPECT_EQ(ARRAY_LEN(things), found);
 	/* It has grown to this since it was mapped. */
 	EXPECT_LT(STACK_GROWTH * PAGE_SIZE, stack);
+}
+
+/*
+ * bpf_find_vma() twice, and a stack with build IDs after it. With interrupts off there is
+ * one bpf_find_vma(), and none with PREEMPT_RT; the stack does not depend on that.
+ */
+TEST_F(context, stack)
+{
+	int busy = variant->irqs_on ? 0 : -EBUSY;
+	struct seen *seen = &self->skel->bss->seen;
+	struct utsname uts;
+
+	ASSERT_EQ(0, uname(&uts));
+	run_program(_metadata, self, variant);
+	EXPECT_EQ(strstr(uts.version, "PREEMPT_RT") ? busy : 0, seen->find_vma_first);
+	EXPECT_EQ(busy, seen->find_vma_err);
+	EXPECT_EQ(seen->runs, seen->stacks)
+		TH_LOG("%llu of %llu stacks have a build ID", seen->stacks, seen->runs);
 }
 
 /* --- many in one NMI -------------------------------------------------------------- */

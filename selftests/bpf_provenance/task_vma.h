@@ -30,6 +30,7 @@ struct seen {
 	__u64 stacks;		/* stacks whose first frame has a build ID */
 	__s64 walk_err;		/* what the last walk began, or ended, with */
 	__s64 query_err;	/* what the last query failed with */
+	__s64 find_vma_first;	/* what the very first bpf_find_vma() returned */
 	__s64 find_vma_err;	/* what the last bpf_find_vma() failed with */
 	__u32 nr_vmas, nr_files, nr_records, find_vma_calls;
 };
