@@ -12,7 +12,7 @@ help:
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make fuzz              for 10 minutes: ELF files against libelf; system calls and programs in a VM'
 	@echo 'make coverage          which lines of the series its tests run'
-	@echo 'make regress           BPF and network tests of Linux itself, base against series'
+	@echo 'make regress           BPF tests, kselftests of Linux itself, base against series'
 	@echo 'make shell             a shell in a VM with the patched kernel'
 	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
 	@echo 'make edit              the series as commits in build/linux, and how to change them'

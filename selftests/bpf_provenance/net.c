@@ -429,3 +429,16 @@ out:
 	close(fd);
 	return ret;
 }
+
+int uring_open(const char *path)
+{
+	const struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_OPENAT,
+		.flags = IOSQE_ASYNC,
+		.fd = AT_FDCWD,
+		.addr = (uintptr_t)path,
+		.open_flags = O_RDONLY | O_CLOEXEC,
+	};
+
+	return uring_do(&sqe);
+}

@@ -78,4 +78,7 @@ int sctp_assocs(void);
 struct io_uring_sqe;
 int uring_do(const struct io_uring_sqe *sqe);
 
+/* Open a file for reading, in a worker of a ring. */
+int uring_open(const char *path);
+
 #endif

@@ -7,7 +7,10 @@
 
 char _license[] SEC("license") = "GPL";
 
-#define PF_KTHREAD 0x00200000	/* include/linux/sched.h */
+/* include/linux/sched.h */
+#define PF_IO_WORKER 0x00000010
+#define PF_KTHREAD 0x00200000
+
 #define PR_GET_DUMPABLE 3	/* include/uapi/linux/prctl.h */
 
 /* Set by user space: whom to look at, and at which system call. */
@@ -408,6 +411,54 @@ int BPF_PROG(token_exec, struct task_struct *p, pid_t old_pid, struct linux_binp
 	if (is_child(p) && bpf_ksym_exists(bpf_task_vma_query) &&
 	    !bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)))
 		token_after = rec.mm;
+	return 0;
+}
+
+/* Where a task has no mm yet, has it still, or has it no more. */
+__u32 vmas_copied;
+
+/* In fork(), which has the mappings that it has copied so far locked for writing. */
+SEC("?fentry/anon_vma_fork")
+int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
+{
+	if (on_target() && ++vmas_copied == VMAS_COPIED)
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+/* In exec(): the new address space has a stack, and nothing to execute. */
+SEC("?lsm/bprm_committing_creds")
+int BPF_PROG(in_exec, const struct linux_binprm *bprm)
+{
+	if (is_child(bpf_get_current_task_btf()))
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exit")
+int BPF_PROG(exiting, struct task_struct *p)
+{
+	if (is_child(p))
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+/* In exit(), after it has given up its mm. */
+SEC("?fentry/exit_files")
+int BPF_PROG(without_mm, struct task_struct *task)
+{
+	if (is_child(task))
+		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	return 0;
+}
+
+SEC("?lsm/file_open")
+int BPF_PROG(io_worker, struct file *file)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (task->tgid == target)
+		look(task, task->flags & PF_IO_WORKER);
 	return 0;
 }
 

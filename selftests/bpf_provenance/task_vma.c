@@ -5,7 +5,8 @@
  *  context.*	the iterator, and a loop of queries, against /proc/self/maps, in
  *		each context that a profiler samples in; the program asserts its own
  *  nmi.*	as many lookups in one NMI as a stack has frames
- *  query.*	flags against PROCMAP_QUERY, sizes, resuming, the token; irqs on
+ *  query.*	flags against PROCMAP_QUERY, sizes, resuming, the token; in mmap(),
+ *		fork(), exec() and exit() of the task itself; irqs on
  *  end.*	what comes after the end of a walk
  *  storm.*	another thread changes mappings whose address, file and offset
  *		belong together: a record in which they don't fails the test
@@ -46,6 +47,7 @@
 #include "fail_nth.h"
 #include "fs.h"
 #include "fuzz.h"
+#include "net.h"
 #include "task_vma.h"
 #include "task_vma.skel.h"
 
@@ -878,6 +880,203 @@ TEST_F(query, within_mmap)
 	EXPECT_EQ(0, seen->walk_err);
 	EXPECT_EQ(n, seen->nr_vmas);
 	munmap(p, PAGE_SIZE);
+}
+
+/* Has a child do something, and look on; @killed: the signal that ends it. */
+static void run_child(struct __test_metadata *_metadata, struct task_vma *skel,
+		      void (*what)(struct task_vma *skel), int killed)
+{
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_DUMPABLE, 0);
+		what(skel);
+		_exit(0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(killed, status);
+	task_vma__detach(skel);
+	ASSERT_EQ(1, skel->bss->seen.runs);
+	ASSERT_EQ(1, skel->bss->seen.in_context);
+}
+
+/* Walk and loop came to the end, and saw as much. */
+static void expect_vmas(struct __test_metadata *_metadata, const struct seen *seen, int at_least)
+{
+	EXPECT_EQ(0, seen->walk_err);
+	EXPECT_EQ(0, seen->query_err);
+	EXPECT_LE(at_least, seen->nr_vmas);
+	EXPECT_EQ(seen->nr_vmas, seen->nr_records);
+}
+
+static void do_nothing(struct task_vma *skel)
+{
+}
+
+static void do_exec(struct task_vma *skel)
+{
+	execl("tiny", "tiny", NULL);
+	_exit(127);
+}
+
+/* Nothing is left to return to. */
+static void do_unmap_all(struct task_vma *skel)
+{
+	int n = read_maps();
+
+	if (n > 0)
+		munmap(NULL, maps[n - 1].end);
+}
+
+/* fentry within fork(): the task itself is changing its mappings, and says so. */
+TEST_F(query, within_fork)
+{
+	struct seen *seen = &self->skel->bss->seen;
+
+	ASSERT_LT(VMAS_COPIED, read_maps());
+	load_query(_metadata, self->skel, self->skel->progs.in_fork, NULL);
+	run_child(_metadata, self->skel, do_nothing, 0);
+	EXPECT_EQ(-EAGAIN, seen->walk_err);
+	EXPECT_EQ(-EAGAIN, seen->query_err);
+	EXPECT_EQ(0, seen->nr_records);
+}
+
+/* LSM hook within exec(). */
+TEST_F(query, within_exec)
+{
+	self->skel->bss->parent = getpid();
+	load_query(_metadata, self->skel, self->skel->progs.in_exec, NULL);
+	run_child(_metadata, self->skel, do_exec, 0);
+	expect_vmas(_metadata, &self->skel->bss->seen, 1);
+}
+
+/* Tracepoint within exit(): all is there still. */
+TEST_F(query, within_exit)
+{
+	self->skel->bss->parent = getpid();
+	load_query(_metadata, self->skel, self->skel->progs.exiting, NULL);
+	run_child(_metadata, self->skel, do_nothing, 0);
+	expect_vmas(_metadata, &self->skel->bss->seen, 20);
+}
+
+/* fentry within exit(), later: the mm is gone. */
+TEST_F(query, without_mm)
+{
+	struct seen *seen = &self->skel->bss->seen;
+
+	self->skel->bss->parent = getpid();
+	load_query(_metadata, self->skel, self->skel->progs.without_mm, NULL);
+	run_child(_metadata, self->skel, do_nothing, 0);
+	EXPECT_EQ(-ENOENT, seen->walk_err);
+	/* -ENOENT too, at the first address. */
+	EXPECT_EQ(0, seen->query_err);
+	EXPECT_EQ(0, seen->nr_records);
+}
+
+/* The same as within_exit, of an mm in which nothing is mapped. */
+TEST_F(query, empty_mm)
+{
+	self->skel->bss->parent = getpid();
+	load_query(_metadata, self->skel, self->skel->progs.exiting, NULL);
+	run_child(_metadata, self->skel, do_unmap_all, SIGSEGV);
+	expect_vmas(_metadata, &self->skel->bss->seen, 0);
+	EXPECT_EQ(0, self->skel->bss->seen.nr_vmas);
+}
+
+/* LSM hook in a worker of io_uring, which has the mm of those it works for. */
+TEST_F(query, io_worker)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	int fd;
+
+	load_query(_metadata, self->skel, self->skel->progs.io_worker, NULL);
+	fd = uring_open("/proc/self/maps");
+	task_vma__detach(self->skel);
+	ASSERT_LE(0, fd);
+	close(fd);
+	ASSERT_EQ(1, seen->runs);
+	ASSERT_EQ(1, seen->in_context);
+	expect_vmas(_metadata, seen, 20);
+}
+
+/* Syscall entry of a child that shares the mm of its parent: one token. */
+TEST_F(query, shared_mm)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	uint64_t token;
+	int status;
+	pid_t pid;
+
+	load_query(_metadata, self->skel, self->skel->progs.syscall_entry, NULL);
+	syscall(SYS_getppid);
+	expect_vmas(_metadata, seen, 20);
+	token = self->skel->bss->records[0].mm;
+	EXPECT_NE(0, token);
+	self->skel->bss->records[0].mm = 0;
+	pid = vfork();
+	if (!pid) {
+		self->skel->bss->target = syscall(SYS_gettid);
+		syscall(SYS_getppid);
+		_exit(0);
+	}
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(2, seen->runs);
+	expect_vmas(_metadata, seen, 20);
+	EXPECT_EQ(token, self->skel->bss->records[0].mm);
+}
+
+/* A thread that outlives the first one of its process: a zombie, without an mm. */
+static void *outlive(void *arg)
+{
+	struct task_vma *skel = arg;
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", getpid());
+	while (state != 'Z') {
+		f = fopen(path, "r");
+		if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			_exit(1);
+		fclose(f);
+	}
+	skel->bss->other_pid = getpid();
+	skel->bss->target = gettid();
+	syscall(SYS_getppid);
+	_exit(0);
+}
+
+static void do_outlive(struct task_vma *skel)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, outlive, skel))
+		_exit(1);
+	pthread_exit(NULL);
+}
+
+/* Syscall entry of that thread. */
+TEST_F(query, zombie_leader)
+{
+	struct seen *seen = &self->skel->bss->seen;
+
+	load_query(_metadata, self->skel, self->skel->progs.syscall_entry, NULL);
+	run_child(_metadata, self->skel, do_outlive, 0);
+	expect_vmas(_metadata, seen, 20);
+}
+
+/* And what it sees of the zombie. */
+TEST_F(query, zombie)
+{
+	load_query(_metadata, self->skel, self->skel->progs.other_task, NULL);
+	self->skel->bss->seen.in_context = 1;
+	run_child(_metadata, self->skel, do_outlive, 0);
+	EXPECT_EQ(-ENOENT, self->skel->bss->other_err[0]);
+	EXPECT_EQ(0, self->skel->bss->other_vmas);
 }
 
 /* --- storms --------------------------------------------------------------------------- */
