@@ -122,7 +122,7 @@ to_bisect()
 
 cmd_bisect()
 {
-	local c subject out files new accel booted="" n key all asked
+	local c subject out files new accel booted="" n key all asked said
 	[ $# = 0 ] || { usage >&2; exit 2; }
 	need_series
 	scratch
@@ -137,17 +137,24 @@ cmd_bisect()
 		say "bisect: each of $all patches is known to build without new warnings, and to boot"
 		return
 	fi
-	plain_git -C "$BUILD/bisect" checkout -q -f --detach base
 	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
-	# Objects of an earlier run: which files the configuration builds is seen by them.
-	(cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
-	"$TOP/scripts/build" kernel bisect
+	# What the base says of them is asked once: it takes as long as ten patches.
+	key=$(printf '%s\n' "$asked" "${files[@]}" | plain_git hash-object --stdin)
+	said=$BUILD/out/bisect/base-warnings
+	if [ "$(head -n 1 "$said" 2>/dev/null)" != "$key" ]; then
+		plain_git -C "$BUILD/bisect" checkout -q -f --detach base
+		# Objects of an earlier run: which files the configuration builds is seen by them.
+		(cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
+		"$TOP/scripts/build" kernel bisect
+		sees_faults
+		{ echo "$key"; warnings "${files[@]}"; } >"$out/said"
+		mv "$out/said" "$said"
+	fi
+	tail -n +2 "$said" >"$out/base"
 	accel=$("$TOP/vmtest/vmtest.sh" --print-accel --kernel "$BUILD/out/bisect/bzImage")
-	sees_faults
-	warnings "${files[@]}" >"$out/base"
 	while IFS=$'\t' read -r n c key subject <&3; do
 		say "bisect: $n: $subject"
-		plain_git -C "$BUILD/bisect" checkout -q --detach "$c"
+		plain_git -C "$BUILD/bisect" checkout -q -f --detach "$c"
 		"$TOP/scripts/build" kernel bisect || die "$n: $c $subject: does not build"
 		mapfile -t files < <(compiled "$c")
 		for f in "${files[@]}"; do
