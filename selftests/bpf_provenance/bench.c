@@ -689,6 +689,12 @@ static void do_connect(void *arg)
 		die("connect");
 }
 
+static void new_connected_tcp(void *arg)
+{
+	new_tcp(arg);
+	do_connect(arg);
+}
+
 static void new_connected_udp(void *arg)
 {
 	new_udp(arg);
@@ -699,6 +705,12 @@ static void do_sendto(void *arg)
 {
 	if (sendto(sock, "x", 1, 0, (void *)&peer, sizeof(peer)) != 1)
 		die("sendto");
+}
+
+static void do_send(void *arg)
+{
+	if (sendto(sock, "x", 1, 0, NULL, 0) != 1)
+		die("send");
 }
 
 static void close_sock(void *arg)
@@ -749,6 +761,8 @@ static const struct sock_op {
 	{ "sock/tcp_listen", 0, { new_bound_tcp, do_listen, close_sock, NULL, 100 } },
 	{ "sock/tcp_listen_unbound", 0, { new_tcp, do_listen, close_sock, NULL, 100 } },
 	{ "sock/tcp_connect", SOCK_STREAM, { new_tcp, do_connect, accept_and_close, NULL, 100 } },
+	{ "sock/tcp_sendto", SOCK_STREAM,
+	  { new_connected_tcp, do_send, accept_and_close, NULL, 100 } },
 	{ "sock/udp_bind", 0, { new_udp, do_bind, close_sock, NULL, 100 } },
 	{ "sock/udp_connect", SOCK_DGRAM, { new_udp, do_connect, close_sock, NULL, 100 } },
 	{ "sock/udp_reconnect", SOCK_DGRAM,
