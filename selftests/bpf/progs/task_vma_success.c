@@ -29,6 +29,53 @@ int query_into_ring(void *ctx)
 	return 0;
 }
 
+/* The example of Documentation/bpf/task_vma.rst. */
+#define MAX_FRAMES 16
+
+struct sampled_frame {
+	__u64 ip;
+	long err;
+	struct bpf_task_vma_record vma;
+};
+
+struct sampled_stack {
+	__u32 pid, nr;
+	struct sampled_frame frames[MAX_FRAMES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} samples SEC(".maps");
+
+SEC("perf_event")
+__success
+int on_sample(void *ctx)
+{
+	struct bpf_task_vma_record *vma;
+	__u64 ips[MAX_FRAMES];
+	struct sampled_stack *s;
+	long size;
+	int i;
+
+	s = bpf_ringbuf_reserve(&samples, sizeof(*s), 0);
+	if (!s)
+		return 0;
+	s->pid = bpf_get_current_pid_tgid() >> 32;
+	s->nr = 0;
+	size = bpf_get_stack(ctx, ips, sizeof(ips), BPF_F_USER_STACK);
+	bpf_for(i, 0, MAX_FRAMES) {
+		if (size < (long)((i + 1) * sizeof(ips[0])))
+			break;
+		vma = &s->frames[i].vma;
+		s->frames[i].ip = ips[i];
+		s->frames[i].err = bpf_task_vma_query(ips[i], 0, vma, sizeof(*vma));
+		s->nr = i + 1;
+	}
+	bpf_ringbuf_submit(s, 0);
+	return 0;
+}
+
 SEC("kprobe")
 __success
 int query_in_kprobe(void *ctx)
