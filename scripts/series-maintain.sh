@@ -138,13 +138,13 @@ cmd_bisect()
 		return
 	fi
 	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
+	# Objects of an earlier run: which files the configuration builds is seen by them.
+	(cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
 	# What the base says of them is asked once: it takes as long as ten patches.
 	key=$(printf '%s\n' "$asked" "${files[@]}" | plain_git hash-object --stdin)
 	said=$BUILD/out/bisect/base-warnings
 	if [ "$(head -n 1 "$said" 2>/dev/null)" != "$key" ]; then
 		plain_git -C "$BUILD/bisect" checkout -q -f --detach base
-		# Objects of an earlier run: which files the configuration builds is seen by them.
-		(cd "$BUILD/out/bisect" && rm -f built "${files[@]/%.c/.o}")
 		"$TOP/scripts/build" kernel bisect
 		sees_faults
 		{ echo "$key"; warnings "${files[@]}"; } >"$out/said"

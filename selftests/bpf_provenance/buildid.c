@@ -798,11 +798,10 @@ TEST_F(nmi, writer)
 	ASSERT_EQ(0, pthread_create(&writer, NULL, map_and_unmap, &failed));
 	/* From here on this thread takes CPU 0 from the writer wherever that is. */
 	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
-	for (i = 0; i < 20 * MAX_SAMPLES; i++) {
+	/* The harness ends a test that never gets its samples. */
+	for (i = 0; READ_ONCE(self->skel->bss->nr_samples) < MAX_SAMPLES; i++) {
 		const struct timespec ts = { .tv_nsec = 200000 + i * 7919 % 100000 };
 
-		if (READ_ONCE(self->skel->bss->nr_samples) >= MAX_SAMPLES)
-			break;
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
 		ASSERT_EQ(0, nmi_to_other_cpus());
 	}
@@ -810,7 +809,6 @@ TEST_F(nmi, writer)
 	pthread_join(writer, NULL);
 	ASSERT_FALSE(failed);
 
-	ASSERT_EQ(MAX_SAMPLES, self->skel->bss->nr_samples);
 	for (i = 0; i < MAX_SAMPLES; i++) {
 		bool is_there = sample_is_valid(self, i);
 

@@ -414,7 +414,7 @@ int BPF_PROG(token_exec, struct task_struct *p, pid_t old_pid, struct linux_binp
 	return 0;
 }
 
-/* Where a task has no mm yet, has it still, or has it no more. */
+/* Where a task has another mm than before, or none. */
 __u32 vmas_copied;
 
 /* In fork(), which has the mappings that it has copied so far locked for writing. */
