@@ -175,16 +175,9 @@ void spinner_stop(struct spinner *s)
 static int cgroup_join(const char *path)
 {
 	char procs[256];
-	int fd, err = 0;
 
 	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
-	fd = open(procs, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (write(fd, "0", 1) != 1)
-		err = -errno;
-	close(fd);
-	return err;
+	return write_value(procs, "0");
 }
 
 int cgroup_enter(const char *name)

@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include <linux/compiler.h>
 #include <linux/fs.h>
+#include <linux/init.h>
 #include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -160,7 +161,7 @@ FIXTURE_VARIANT_ADD(context, lsm) { PRCTL, "sleepable_lsm", true };
  * write to them unseen, as the server can on a network file system that this may be on.
  * Everything it uses is in registers, or at addresses that it is given.
  */
-#define __on_disk noinline __attribute__((section("on_disk_text")))
+#define __on_disk noinline __section("on_disk_text")
 
 static __on_disk void spin_on_disk(struct spinner *s)
 {
