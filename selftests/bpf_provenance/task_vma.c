@@ -114,6 +114,51 @@ static int read_maps(void)
 
 /* --- contexts ------------------------------------------------------------------ */
 
+/* The text of this program, mapped from a copy of it on a disk. */
+struct copy {
+	char dir[200], path[256];
+	uintptr_t text;		/* where it is mapped otherwise */
+	char *map;
+};
+
+static int make_copy(struct copy *copy)
+{
+	const struct maps_line *text = maps;
+	int fd, err;
+
+	err = read_maps();
+	if (err < 0)
+		return err;
+	while (text->end <= (uintptr_t)&make_copy)
+		text++;
+	err = scratch_dir(copy->dir, sizeof(copy->dir));
+	if (err)
+		return err;
+	snprintf(copy->path, sizeof(copy->path), "%s/file", copy->dir);
+	err = copy_file("/proc/self/exe", copy->path);
+	if (err)
+		return err;
+	fd = open(copy->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	copy->text = text->start;
+	copy->map = mmap(NULL, text->end - text->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
+			 text->offset);
+	close(fd);
+	return copy->map == MAP_FAILED ? -ENOMEM : 0;
+}
+
+static void *in_copy(const struct copy *copy, const void *function)
+{
+	return copy->map + ((uintptr_t)function - copy->text);
+}
+
+static void remove_copy(const struct copy *copy)
+{
+	unlink(copy->path);
+	rmdir(copy->dir);
+}
+
 /* How the program is made to run. */
 enum trigger { NMI, CPU_CLOCK, SYSCALL, SWITCH, INT3, GETPGID, FAULT, UPROBE, PRCTL };
 
@@ -122,8 +167,8 @@ FIXTURE(context)
 	struct task_vma *skel;
 	struct bpf_link *link;
 	struct spinner spinner;
-	char dir[200], path[256];
-	void *deleted, *memfd, *huge, *on_disk;
+	struct copy copy;
+	void *deleted, *memfd, *huge;
 	void (*spin)(struct spinner *s);
 	long (*syscall)(long nr, long arg1, long arg2);
 	char (*read)(const char *p);
@@ -187,31 +232,18 @@ static __on_disk char read_on_disk(const char *p)
 /* Mappings that /proc has something special to say of, and one to fault in. */
 static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self)
 {
-	const struct maps_line *text;
 	int fd;
 
-	ASSERT_LT(0, read_maps());
-	text = maps;
-	while (text->end <= (uintptr_t)&read_maps)
-		text++;
-	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
-	snprintf(self->path, sizeof(self->path), "%s/file", self->dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", self->path));
-	fd = open(self->path, O_RDONLY | O_CLOEXEC);
-	ASSERT_LE(0, fd);
-	self->on_disk = mmap(NULL, text->end - text->start, PROT_READ | PROT_EXEC,
-			     MAP_PRIVATE, fd, text->offset);
-	ASSERT_NE(MAP_FAILED, self->on_disk);
-	close(fd);
-	self->spin = self->on_disk + ((uintptr_t)&spin_on_disk - text->start);
+	ASSERT_EQ(0, make_copy(&self->copy));
+	self->spin = in_copy(&self->copy, &spin_on_disk);
 #ifdef __x86_64__
-	self->syscall = self->on_disk + ((uintptr_t)&syscall_on_disk - text->start);
+	self->syscall = in_copy(&self->copy, &syscall_on_disk);
 #else
 	self->syscall = (void *)&syscall;
 #endif
-	self->read = self->on_disk + ((uintptr_t)&read_on_disk - text->start);
+	self->read = in_copy(&self->copy, &read_on_disk);
 
-	snprintf(maps_text, sizeof(maps_text), "%s/deleted", self->dir);
+	snprintf(maps_text, sizeof(maps_text), "%s/deleted", self->copy.dir);
 	fd = open(maps_text, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, ftruncate(fd, SIZE));
@@ -290,8 +322,7 @@ FIXTURE_TEARDOWN(context)
 	if (self->event >= 0)
 		close(self->event);
 	task_vma__destroy(self->skel);
-	unlink(self->path);
-	rmdir(self->dir);
+	remove_copy(&self->copy);
 }
 
 /* Where the programs of user space's instructions are attached. */
@@ -467,7 +498,7 @@ TEST_F(context, queries)
 {
 	struct seen *seen = &self->skel->bss->seen;
 	void * const things[] = {
-		self->on_disk, self->deleted, self->memfd, self->huge,
+		self->copy.map, self->deleted, self->memfd, self->huge,
 		(void *)getauxval(AT_SYSINFO_EHDR),
 	};
 	int i, j, n, found = 0;
@@ -532,6 +563,7 @@ FIXTURE(nmi)
 {
 	struct task_vma *skel;
 	struct spinner spinner;
+	struct copy copy;
 };
 
 FIXTURE_SETUP(nmi)
@@ -541,6 +573,7 @@ FIXTURE_SETUP(nmi)
 	ASSERT_NE(NULL, self->skel);
 	bpf_program__set_autoload(self->skel->progs.nmi_lookups, true);
 	ASSERT_EQ(0, task_vma__load(self->skel));
+	ASSERT_EQ(0, make_copy(&self->copy));
 }
 
 FIXTURE_TEARDOWN(nmi)
@@ -548,6 +581,7 @@ FIXTURE_TEARDOWN(nmi)
 	if (self->spinner.tid > 0)
 		spinner_stop(&self->spinner);
 	task_vma__destroy(self->skel);
+	remove_copy(&self->copy);
 }
 
 /* In an NMI: a stack with build IDs, and lookups of 20 addresses in other mappings each. */
@@ -559,7 +593,8 @@ TEST_F(nmi, lookups)
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
 #endif
-	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
+	if (pin_to_cpu(0) ||
+	    spinner_start_in(&self->spinner, 1, in_copy(&self->copy, &spin_on_disk)))
 		SKIP(return, "needs CPUs 0 and 1");
 	self->skel->bss->target = self->spinner.tid;
 	n = read_maps();
