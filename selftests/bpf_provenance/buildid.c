@@ -809,6 +809,7 @@ TEST_F(nmi, writer)
 	pthread_join(writer, NULL);
 	ASSERT_FALSE(failed);
 
+	ASSERT_EQ(MAX_SAMPLES, self->skel->bss->nr_samples);
 	for (i = 0; i < MAX_SAMPLES; i++) {
 		bool is_there = sample_is_valid(self, i);
 

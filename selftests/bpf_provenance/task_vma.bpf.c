@@ -31,7 +31,7 @@ static bool on_target(void)
 
 /* --- the contexts ----------------------------------------------------------------- */
 
-static void walk(struct task_struct *task)
+static void walk(void)
 {
 	struct bpf_iter_task_vma it;
 	struct vm_area_struct *vma;
@@ -39,7 +39,7 @@ static void walk(struct task_struct *task)
 
 	seen.nr_vmas = 0;
 	seen.nr_files = 0;
-	err = bpf_iter_task_vma_new(&it, task, 0);
+	err = bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
 	if (!err)
 		seen.walks++;
 	while ((vma = bpf_iter_task_vma_next(&it))) {
@@ -89,28 +89,33 @@ static long found(struct task_struct *task, struct vm_area_struct *vma, void *da
 	return 0;
 }
 
-/* What others have of mappings: some of it once, where interrupts are off. */
-static void look_elsewhere(struct task_struct *task)
+static void count_stack(long size)
 {
-	long err, size;
+	if (size >= (long)sizeof(stack[0]) && stack[0].status == BPF_STACK_BUILD_ID_VALID)
+		seen.stacks++;
+}
+
+/* What others have of mappings: some of it once, where interrupts are off. */
+static void look_elsewhere(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	long err;
 
 	err = bpf_find_vma(task, query_addr, found, NULL, 0);
 	if (!seen.runs)
 		seen.find_vma_first = err;
 	seen.find_vma_err = bpf_find_vma(task, query_addr, found, NULL, 0);
-	size = bpf_get_task_stack(task, stack, sizeof(stack),
-				  BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	if (size >= (long)sizeof(stack[0]) && stack[0].status == BPF_STACK_BUILD_ID_VALID)
-		seen.stacks++;
+	count_stack(bpf_get_task_stack(task, stack, sizeof(stack),
+				       BPF_F_USER_STACK | BPF_F_USER_BUILD_ID));
 }
 
-static void look(struct task_struct *task, bool in_context)
+static void look(bool in_context)
 {
 	if (in_context)
 		seen.in_context++;
-	walk(task);
+	walk();
 	query_all();
-	look_elsewhere(task);
+	look_elsewhere();
 	barrier();
 	seen.runs++;
 }
@@ -120,7 +125,7 @@ int BPF_PROG(nmi, void *handler, s64 delta_ns, int handled)
 {
 	/* An NMI is offered to each handler; the one that took it says so. */
 	if (handled && on_target())
-		look(bpf_get_current_task_btf(), bpf_in_nmi());
+		look(bpf_in_nmi());
 	return 0;
 }
 
@@ -128,7 +133,7 @@ SEC("?perf_event")
 int hardirq(void *ctx)
 {
 	if (on_target())
-		look(bpf_get_current_task_btf(), bpf_in_hardirq() && !bpf_in_nmi());
+		look(bpf_in_hardirq() && !bpf_in_nmi());
 	return 0;
 }
 
@@ -140,7 +145,7 @@ int BPF_PROG(irqs_off, struct pt_regs *regs, long id)
 	if (!on_target() || id != sample_nr)
 		return 0;
 	bpf_local_irq_save(&flags);
-	look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+	look(!bpf_in_interrupt());
 	bpf_local_irq_restore(&flags);
 	return 0;
 }
@@ -150,7 +155,7 @@ SEC("?tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (prev->pid == target && !preempt)
-		look(bpf_get_current_task_btf(), on_target() && !bpf_in_interrupt());
+		look(on_target() && !bpf_in_interrupt());
 	return 0;
 }
 
@@ -158,7 +163,7 @@ SEC("?tp_btf/sys_enter")
 int BPF_PROG(syscall_entry, struct pt_regs *regs, long id)
 {
 	if (on_target() && id == sample_nr)
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -167,7 +172,7 @@ SEC("?kprobe/security_task_getpgid")
 int kprobe_int3(void *ctx)
 {
 	if (on_target())
-		look(bpf_get_current_task_btf(), bpf_in_nmi());
+		look(bpf_in_nmi());
 	return 0;
 }
 
@@ -175,7 +180,7 @@ SEC("?fentry/security_task_getpgid")
 int BPF_PROG(fentry_getpgid, struct task_struct *p)
 {
 	if (on_target())
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -184,7 +189,7 @@ SEC("?perf_event")
 int page_fault(struct bpf_perf_event_data *ctx)
 {
 	if (on_target() && ctx->addr == fault_addr)
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -192,7 +197,7 @@ SEC("?uprobe//proc/self/exe:sample_uprobe")
 int uprobe(void *ctx)
 {
 	if (on_target())
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -206,7 +211,7 @@ SEC("?uprobe.s//proc/self/exe:sample_uprobe")
 int sleepable(void *ctx)
 {
 	if (on_target())
-		look(bpf_get_current_task_btf(), preemptible());
+		look(preemptible());
 	return 0;
 }
 
@@ -214,7 +219,7 @@ SEC("?lsm.s/task_prctl")
 int BPF_PROG(sleepable_lsm, int option)
 {
 	if (on_target() && option == PR_GET_DUMPABLE)
-		look(bpf_get_current_task_btf(), preemptible());
+		look(preemptible());
 	return -38;	/* -ENOSYS: what prctl() does by itself */
 }
 
@@ -226,16 +231,15 @@ SEC("?tp_btf/nmi_handler")
 int BPF_PROG(nmi_lookups, void *handler, s64 delta_ns, int handled)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	long err, size;
+	long err;
 	int i;
 
 	if (!handled || !on_target())
 		return 0;
 	if (bpf_in_nmi())
 		seen.in_context++;
-	size = bpf_get_stack(ctx, stack, sizeof(stack), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
-	if (size >= (long)sizeof(stack[0]) && stack[0].status == BPF_STACK_BUILD_ID_VALID)
-		seen.stacks++;
+	count_stack(bpf_get_stack(ctx, stack, sizeof(stack),
+				  BPF_F_USER_STACK | BPF_F_USER_BUILD_ID));
 	bpf_for(i, 0, QUERIES) {
 		if (bpf_ksym_exists(bpf_task_vma_query)) {
 			err = bpf_task_vma_query(lookup_addrs[i], 0, &records[i],
@@ -298,7 +302,7 @@ int BPF_PROG(in_mmap, unsigned long addr)
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	/* With interrupts on, there are the locks of the VMAs. */
-	walk(bpf_get_current_task_btf());
+	walk();
 	seen.runs++;
 	return 0;
 }
@@ -422,7 +426,7 @@ SEC("?fentry/anon_vma_fork")
 int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 {
 	if (on_target() && ++vmas_copied == VMAS_COPIED)
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -431,7 +435,7 @@ SEC("?lsm/bprm_committing_creds")
 int BPF_PROG(in_exec, const struct linux_binprm *bprm)
 {
 	if (is_child(bpf_get_current_task_btf()))
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -439,7 +443,7 @@ SEC("?tp_btf/sched_process_exit")
 int BPF_PROG(exiting, struct task_struct *p)
 {
 	if (is_child(p))
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -448,7 +452,7 @@ SEC("?fentry/exit_files")
 int BPF_PROG(without_mm, struct task_struct *task)
 {
 	if (is_child(task))
-		look(bpf_get_current_task_btf(), !bpf_in_interrupt());
+		look(!bpf_in_interrupt());
 	return 0;
 }
 
@@ -458,7 +462,7 @@ int BPF_PROG(io_worker, struct file *file)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (task->tgid == target)
-		look(task, task->flags & PF_IO_WORKER);
+		look(task->flags & PF_IO_WORKER);
 	return 0;
 }
 
