@@ -21,8 +21,8 @@
 #       --append ARGS    further kernel arguments
 #       --boot-timeout S, --silence-timeout S, --test-timeout S,
 #       --shutdown-timeout S
-#       --expect-panic REGEX  succeed only when the kernel dies with an oops
-#                        whose text matches
+#       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
+#                        its console matches
 #       --file FILE      put it into the guest, in /mnt
 #       --ktap FILE, --junit FILE   keep the results
 #       --log DIR        keep console and results there
@@ -31,7 +31,8 @@
 # Exit codes:
 #   0  the command succeeded, and every test passed or was skipped
 #   1  a test failed, or the command's exit status was not 0
-#   2  wrong options, or something is missing on this machine
+#   2  wrong options, something is missing on this machine, or what is to be booted
+#      does not build
 #   3  the guest did not boot in time
 #   4  the kernel panicked or oopsed
 #   5  a splat on the console (vmtest/splats.deny), whatever the tests said
@@ -111,7 +112,7 @@ done
 
 if [ -z "$nobuild" ] && [ -z "$print_accel" ]; then
 	"$TOP/scripts/build" kernel "$flavour" >&2 || exit 2
-	[ ${#command[@]} != 0 ] || [ -n "$shell" ] || "$TOP/scripts/build" selftests >&2 || exit 2
+	[ ${#command[@]} != 0 ] || "$TOP/scripts/build" selftests >&2 || exit 2
 fi
 root=$("$TOP/scripts/fetch" root 2>/dev/null) || die "no toolchain root: run scripts/fetch root"
 kernel=${kernel:-$BUILD/out/$flavour/bzImage}

@@ -146,7 +146,7 @@ debian()
 	debian "$HOME/linux-7.3.5" 7.3.5-1
 	run "$SCRIPTS/series" tree
 	[ "$status" = 0 ]
-	[[ $output == *"Debian offers 7.3.5 instead of 7.3.4: every patch applies"* ]]
+	[[ $output == *"Debian offers 7.3.5-1 instead of 7.3.4: every patch applies"* ]]
 	grep -q "return 22" "$LINUX/lib/a.c"
 	run "$SCRIPTS/series" check
 	[ "$status" = 0 ]
@@ -155,6 +155,17 @@ debian()
 	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/topic-a/0001-*.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
+}
+
+@test "fetch: another package of the same release from Debian is taken, and said" {
+	command -v dpkg-deb || skip "no dpkg-deb"
+	made_series
+	rm -rf "$CACHE"/linux-* "$BUILD"
+	sed -i '1i int before;' "$HOME/linux-7.3.4/lib/a.c"
+	debian "$HOME/linux-7.3.4" 7.3.4-2
+	run "$SCRIPTS/fetch" source
+	[ "$status" = 0 ]
+	[[ $output == *"7.3.4-2 is not the source that patches/BASE pins"*"every patch applies"* ]]
 }
 
 @test "fetch: a newer 7.3.x from Debian is refused when a patch does not apply" {
@@ -166,7 +177,7 @@ debian()
 	debian "$HOME/linux-7.3.5" 7.3.5-1
 	run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
-	[[ $output == *"Debian offers 7.3.5, to which the series does not apply"*"topic-a/0001-"* ]]
+	[[ $output == *"Debian offers 7.3.5-1, to which the series does not apply"*"topic-a/0001-"* ]]
 }
 
 @test "fetch: another series from Debian, or an older one, is refused" {
@@ -198,7 +209,7 @@ debian()
 }
 
 @test "fetch: the toolchain is chosen by versions, not by the name of the distribution" {
-	for t in gcc clang pahole bison flex make; do
+	for t in gcc clang pahole bison flex make ip mkfs.ext4 mkfs.xfs; do
 		fake $t 'echo "tool version 99.1.0"'
 	done
 	run "$SCRIPTS/fetch" root
