@@ -45,6 +45,7 @@
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/init.h>
+#include <linux/irq_work.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -472,7 +473,7 @@ void __build_id_mapped(const struct file *file, unsigned long addr)
  */
 struct build_id_miss {
 	struct callback_head work;
-	struct task_struct *task;	/* whose, NULL: free; only compared */
+	struct task_struct *task;	/* whose, NULL: free */
 	unsigned long addr;
 };
 
@@ -480,6 +481,7 @@ struct build_id_miss {
 
 struct build_id_misses {
 	struct build_id_miss miss[MISSES];
+	struct irq_work take_back;
 };
 
 /* Where a miss occurs; it is worked off wherever the task runs then. */
@@ -493,6 +495,31 @@ static void miss_work(struct callback_head *work)
 	/* From here on another miss may take it. */
 	smp_store_release(&m->task, NULL);
 	fill_at(addr);
+}
+
+/*
+ * A task that sleeps may not return to user mode for hours. What it has claimed is
+ * taken back when others have none left: it asks again with its next sample.
+ *
+ * task_work_cancel() takes pi_lock, which a caller of build_id_request() may hold;
+ * an interrupt on top of nobody's pi_lock is here instead.
+ *
+ * @task is followed: when it was read, miss_work() had not been there yet, which
+ * each task goes through before it is gone, and from then on RCU keeps its memory.
+ */
+static void take_back_from_sleepers(struct irq_work *work)
+{
+	struct build_id_misses *all = container_of(work, struct build_id_misses, take_back);
+	struct task_struct *task;
+	struct build_id_miss *m;
+
+	guard(rcu)();
+	for (m = all->miss; m < all->miss + MISSES; m++) {
+		task = READ_ONCE(m->task);
+		if (task && READ_ONCE(task->__state) != TASK_RUNNING &&
+		    task_work_cancel(task, &m->work))
+			smp_store_release(&m->task, NULL);
+	}
 }
 
 /**
@@ -529,6 +556,7 @@ void build_id_request(unsigned long addr)
 		return;
 	}
 	/* As many are waiting: this one comes back with the next sample. */
+	irq_work_queue(&mine->take_back);
 }
 
 /* --- switching on and off ------------------------------------------------- */
@@ -536,12 +564,13 @@ void build_id_request(unsigned long addr)
 static DEFINE_MUTEX(switch_lock);
 static atomic_t users;
 
-/* About one bucket for each MiB of memory: at most 0.1 % of it in entries. */
+/* One or two buckets for each MiB of memory: at most 0.2 % of it in entries. */
 static int make_table(void)
 {
 	unsigned long nr = clamp(totalram_pages() >> (20 - PAGE_SHIFT), 64UL, 16384UL);
 	struct build_id_bucket *table;
 	unsigned long i;
+	int cpu;
 
 	if (buckets)
 		return 0;
@@ -553,6 +582,8 @@ static int make_table(void)
 		misses = alloc_percpu(struct build_id_misses);
 	if (!misses)
 		return -ENOMEM;
+	for_each_possible_cpu(cpu)
+		init_irq_work(&per_cpu_ptr(misses, cpu)->take_back, take_back_from_sleepers);
 	nr = roundup_pow_of_two(nr);
 	table = kvcalloc(nr, sizeof(*table), GFP_KERNEL);
 	if (!table)

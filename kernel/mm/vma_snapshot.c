@@ -64,7 +64,8 @@ static const struct vm_area_struct *find_next(struct ma_state *mas)
  * vma_snapshot_next() - what does the mapping at or after this address say?
  * @mm: as for vma_snapshot_at()
  * @addr: the address, in bytes
- * @snap: filled on success. @snap->end is above @addr
+ * @snap: filled on success, where @snap->end is above @addr; with -ENOENT, only
+ *	@snap->seq counts
  *
  * A few descents of the maple tree, whatever lies between @addr and the mapping.
  *

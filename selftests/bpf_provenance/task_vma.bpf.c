@@ -283,6 +283,28 @@ int BPF_PROG(kthread, bool preempt, struct task_struct *prev, struct task_struct
 	return 0;
 }
 
+/* A task asks as it goes to sleep. */
+pid_t sleeper;
+__u64 asked[ASKED_FOR];
+
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(asleep, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	struct bpf_task_vma_record rec;
+	int i;
+
+	if (prev->pid != sleeper || !prev_state || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	bpf_for(i, 0, ASKED_FOR)
+		if (!bpf_task_vma_query(asked[i], 0, &rec, sizeof(rec)) &&
+		    rec.build_id_status == BPF_TASK_VMA_BUILD_ID_PENDING)
+			seen.queries++;
+	barrier();
+	seen.runs++;
+	return 0;
+}
+
 /* In mmap() of the task itself, which holds mmap_lock for writing. */
 SEC("?lsm/mmap_addr")
 int BPF_PROG(in_mmap, unsigned long addr)
@@ -373,14 +395,15 @@ int BPF_PROG(chunk, struct pt_regs *regs, long id)
 	bpf_for(i, 0, 1000) {
 		chunk_err = bpf_task_vma_query(chunk_addr, PROCMAP_QUERY_COVERING_OR_NEXT_VMA,
 					       &rec, sizeof(rec));
-		if (chunk_err)
-			break;
-		if (!chunk_vmas++) {
+		if (!chunk_vmas) {
 			chunk_seq = rec.seq;
 			chunk_mm = rec.mm;
 		}
 		if (rec.seq != chunk_seq || rec.mm != chunk_mm)
 			chunk_other++;
+		if (chunk_err)
+			break;
+		chunk_vmas++;
 		chunk_addr = rec.end;
 	}
 	return 0;

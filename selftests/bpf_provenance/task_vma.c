@@ -27,6 +27,8 @@
 #include <linux/init.h>
 #include <linux/membarrier.h>
 #include <linux/perf_event.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,7 @@
 #define VM_MAYSHARE 0x80
 
 /* enum bpf_task_vma_build_id */
+#define BUILD_ID_VALID 1
 #define BUILD_ID_PENDING 3
 
 static double now(void)
@@ -112,6 +115,22 @@ static int read_maps(void)
 	return n;
 }
 
+/* A new ELF file on a disk, for which nobody has asked: a copy of this program, open. */
+static int copy_self(char *dir, size_t dir_size, char *path, size_t size)
+{
+	int fd, err;
+
+	err = scratch_dir(dir, dir_size);
+	if (err)
+		return err;
+	snprintf(path, size, "%s/file", dir);
+	err = copy_file("/proc/self/exe", path);
+	if (err)
+		return err;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 /* --- contexts ------------------------------------------------------------------ */
 
 /* The text of this program, mapped from a copy of it on a disk. */
@@ -131,16 +150,9 @@ static int make_copy(struct copy *copy)
 		return err;
 	while (text->end <= (uintptr_t)&make_copy)
 		text++;
-	err = scratch_dir(copy->dir, sizeof(copy->dir));
-	if (err)
-		return err;
-	snprintf(copy->path, sizeof(copy->path), "%s/file", copy->dir);
-	err = copy_file("/proc/self/exe", copy->path);
-	if (err)
-		return err;
-	fd = open(copy->path, O_RDONLY | O_CLOEXEC);
+	fd = copy_self(copy->dir, sizeof(copy->dir), copy->path, sizeof(copy->path));
 	if (fd < 0)
-		return -errno;
+		return fd;
 	copy->text = text->start;
 	copy->map = mmap(NULL, text->end - text->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
 			 text->offset);
@@ -696,13 +708,16 @@ static bool all_zeros(const char *p, size_t size)
 /* Syscall entry: every combination of flags, at every edge of a mapping. */
 TEST_F(query, flags)
 {
-	struct record *r = (void *)self->skel->bss->query_out;
+	struct record here, *r = (void *)self->skel->bss->query_out;
 	int i, n, matched = 0;
 	uint64_t flags;
 
 	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
 	n = read_maps();
 	ASSERT_LT(10, n);
+	ASSERT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, sizeof(here)));
+	here = *r;
+	ASSERT_NE(0, here.mm);
 	for (i = 0; i < 3 * n; i++) {
 		uint64_t addr = i % 3 == 0 ? maps[i / 3].start :
 				i % 3 == 1 ? maps[i / 3].end - 1 : maps[i / 3].end;
@@ -717,7 +732,12 @@ TEST_F(query, flags)
 
 			ASSERT_EQ(err, query_on(self->skel, addr, flags))
 				TH_LOG("address %#lx, flags %#lx", addr, flags);
+			/* Nothing was mapped in between. */
+			ASSERT_EQ(here.mm, r->mm);
+			ASSERT_EQ(here.seq, r->seq);
 			if (err) {
+				r->mm = 0;
+				r->seq = 0;
 				ASSERT_TRUE(all_zeros((char *)r, sizeof(*r)));
 				continue;
 			}
@@ -802,6 +822,7 @@ TEST_F(query, bounded)
 	while (query(self->skel, at, flags, sizeof(*r)) == -EINPROGRESS) {
 		ASSERT_LT(at, r->end);
 		ASSERT_EQ(0, r->start);
+		ASSERT_NE(0, r->mm);
 		at = r->end;
 		calls++;
 	}
@@ -811,6 +832,33 @@ TEST_F(query, bounded)
 	EXPECT_LT(4, calls);
 	EXPECT_GT(n / 2, calls);
 	munmap(p, n * PAGE_SIZE);
+}
+
+/* Syscall entry: what was moved behind the cursor of a walk is seen in its last record. */
+TEST_F(query, moved)
+{
+	struct record last, *r = (void *)self->skel->bss->query_out;
+	const uint64_t next = PROCMAP_QUERY_COVERING_OR_NEXT_VMA;
+	char *p;
+
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	p = mmap(NULL, 4 * PAGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, munmap(p + PAGE_SIZE, PAGE_SIZE));
+	ASSERT_EQ(0, query(self->skel, 0, next, sizeof(*r)));
+	do {
+		last = *r;
+	} while (!query(self->skel, r->end, next, sizeof(*r)));
+	ASSERT_EQ(-ENOENT, self->skel->bss->query_result);
+	EXPECT_EQ(last.mm, r->mm);
+	EXPECT_EQ(last.seq, r->seq);
+
+	ASSERT_EQ(p + PAGE_SIZE, mremap(p + 3 * PAGE_SIZE, PAGE_SIZE, PAGE_SIZE,
+					MREMAP_MAYMOVE | MREMAP_FIXED, p + PAGE_SIZE));
+	ASSERT_EQ(-ENOENT, query(self->skel, last.end, next, sizeof(*r)));
+	EXPECT_EQ(last.mm, r->mm);
+	EXPECT_NE(last.seq, r->seq);
+	munmap(p, 3 * PAGE_SIZE);
 }
 
 /* Syscall entry: 100,000 mappings, in chunks of 1,000. */
@@ -915,6 +963,67 @@ TEST_F(query, kthread)
 	EXPECT_EQ(seen->runs, seen->queries);
 }
 
+/* Maps the headers of a new file so often; the file has no name then. */
+static int map_new_file(char **maps, int n)
+{
+	char dir[200], path[256];
+	int i, fd;
+
+	fd = copy_self(dir, sizeof(dir), path, sizeof(path));
+	if (fd < 0)
+		return fd;
+	unlink(path);
+	rmdir(dir);
+	for (i = 0; i < n; i++) {
+		maps[i] = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (maps[i] == MAP_FAILED)
+			return -errno;
+	}
+	close(fd);
+	return 0;
+}
+
+/*
+ * Scheduler, interrupts off: a task asks for more files than a CPU has room for, and goes
+ * to sleep. What another one asks for on that CPU is there soon all the same.
+ */
+TEST_F(query, asleep)
+{
+	const struct record *r = (void *)self->skel->bss->query_out;
+	struct seen *seen = &self->skel->bss->seen;
+	char *mine, *asked[ASKED_FOR];
+	int i, status;
+	pid_t pid;
+
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, map_new_file(&mine, 1));
+	ASSERT_EQ(0, map_new_file(asked, ASKED_FOR));
+	for (i = 0; i < ASKED_FOR; i++)
+		self->skel->bss->asked[i] = (uintptr_t)asked[i];
+	load_query(_metadata, self->skel, self->skel->progs.query_once, self->skel->progs.asleep);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		self->skel->bss->sleeper = getpid();
+		for (;;)
+			syscall(SYS_pause);
+	}
+	while (!READ_ONCE(seen->runs))
+		sched_yield();
+	EXPECT_EQ(ASKED_FOR, seen->queries);
+
+	for (i = 0; i < SAMPLES; i++) {
+		ASSERT_EQ(0, query(self->skel, (uintptr_t)mine, 0, sizeof(*r)));
+		if (r->build_id_status != BUILD_ID_PENDING)
+			break;
+	}
+	EXPECT_EQ(BUILD_ID_VALID, r->build_id_status);
+	/* It has slept all that time: nothing was asked for a second time. */
+	EXPECT_EQ(1, seen->runs);
+	kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+}
+
 /* LSM hook within mmap(), interrupts on, and off: the task itself is changing mappings. */
 TEST_F(query, within_mmap)
 {
@@ -984,7 +1093,6 @@ static void do_unmap_all(struct task_vma *skel)
 
 	if (n > 0)
 		munmap(NULL, maps[n - 1].end);
-	/* Where the kernel has sealed the vDSO. */
 	_exit(1);
 }
 
@@ -1037,6 +1145,8 @@ TEST_F(query, without_mm)
 /* The same as within_exit, of an mm in which nothing is mapped. */
 TEST_F(query, empty_mm)
 {
+	if (mprotect((void *)getauxval(AT_SYSINFO_EHDR), PAGE_SIZE, PROT_READ | PROT_EXEC))
+		SKIP(return, "the vDSO is sealed: CONFIG_MSEAL_SYSTEM_MAPPINGS");
 	self->skel->bss->parent = getpid();
 	load_query(_metadata, self->skel, self->skel->progs.exiting, NULL);
 	run_child(_metadata, self->skel, do_unmap_all, SIGSEGV);

@@ -36,6 +36,7 @@ struct seen {
 };
 
 #define QUERIES 20
+#define ASKED_FOR 16		/* at once: more than a CPU has room for */
 #define VMAS_COPIED 10		/* before a look is taken in fork() */
 
 /* --- the storms --------------------------------------------------------------- */

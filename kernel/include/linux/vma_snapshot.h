@@ -153,7 +153,7 @@ static inline int __vma_snapshot(struct mm_struct *mm, const struct vm_area_stru
  * vma_snapshot_at() - what does the mapping at this address say?
  * @mm: whose mappings. The caller keeps it, as current does its own
  * @addr: the address, in bytes
- * @snap: filled on success
+ * @snap: filled on success; with -ENOENT, only @snap->seq counts
  *
  * Context: any, NMI included. The caller is in an RCU read-side section, and
  * stays there for as long as it uses @snap->inode. Takes no lock, waits for no

@@ -22,7 +22,7 @@
  * @BPF_TASK_VMA_BUILD_ID_NONE: the file has none, or is no ELF file
  * @BPF_TASK_VMA_BUILD_ID_PENDING: not known now. It has been asked for, and may
  *	be known when the task has been in user mode, if it goes there again, and
- *	if not too many others had asked on this CPU
+ *	if not too many others that run had asked on this CPU
  * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not known, and asking again soon doesn't help:
  *	build IDs of this file are not kept, because nothing tells when it is
  *	written to, or it is open for write, or kernel.build_id_cache is 0, or the
@@ -48,7 +48,8 @@ enum bpf_task_vma_build_id {
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
  * @seq: another one whenever the address space may have changed in between. It
  *	counts nothing, wraps around, and is only to be compared for equality: two
- *	records with equal @mm and @seq were true at the same time
+ *	records with equal @mm and @seq were true at the same time. Both are there
+ *	also where there is no such mapping
  * @dev_major: major number of the file's device, 0 if no file is mapped
  * @dev_minor: its minor number
  * @generation: of the inode, 0 where the file system has none: with it, a
@@ -164,6 +165,7 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 	struct vma_file_id id = {};
 	struct vma_snapshot snap __uninitialized;	/* filled in, or not used */
 	int err, passed = 0;
+	u64 go_on = 0;
 	u32 perms;
 
 	for (;;) {
@@ -171,18 +173,21 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 			err = vma_snapshot_at(mm, addr, &snap);
 		else
 			err = vma_snapshot_next(mm, addr, &snap);
+		if (err == -ENOENT)
+			goto no_match;
 		if (err)
 			return err;
 		perms = permissions(snap.flags);
 		if (matches(&snap, perms, flags))
 			break;
+		err = -ENOENT;
 		if (!(flags & PROCMAP_QUERY_COVERING_OR_NEXT_VMA))
-			return -ENOENT;
+			goto no_match;
 		addr = snap.end;
 		if (++passed == MAX_PASSED_OVER) {
-			memset(rec, 0, sizeof(*rec));
-			rec->end = addr;
-			return -EINPROGRESS;
+			go_on = addr;
+			err = -EINPROGRESS;
+			goto no_match;
 		}
 	}
 
@@ -211,6 +216,14 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 	memset(rec->reserved, 0, sizeof(rec->reserved));
 	memset(rec->reserved2, 0, sizeof(rec->reserved2));
 	return 0;
+
+no_match:
+	/* True at one moment as well: how a walk knows that it was one to its end. */
+	memset(rec, 0, sizeof(*rec));
+	rec->end = go_on;
+	rec->mm = mm_token(mm);
+	rec->seq = snap.seq;
+	return err;
 }
 
 __bpf_kfunc_start_defs();
@@ -230,8 +243,9 @@ __bpf_kfunc_start_defs();
  * A record is true as a whole: its fields were read while nobody was changing
  * mappings. Takes no lock, no reference, and doesn't wait; how long it takes is
  * bounded. A loop that asks for the mapping at or after the end of the one before
- * is a walk, with the guarantees of bpf_iter_task_vma_new(); if all its records
- * have the same @mm and @seq, it is a snapshot of the address space.
+ * is a walk, with the guarantees of bpf_iter_task_vma_new(); if all its records,
+ * that of the -ENOENT at the end included, have the same @mm and @seq, it is a
+ * snapshot of the address space.
  *
  * Paths and names like [heap] can't be had without a lock, and are not given.
  * [vsyscall] is no mapping. The build ID comes from the kernel's cache, which a
@@ -240,12 +254,13 @@ __bpf_kfunc_start_defs();
  * Context: any, NMI included.
  *
  * Return: 0; -ENOENT: there is no such mapping, or the task has no user memory
- * of its own, as kernel threads; -EAGAIN: mappings are being changed, maybe by
+ * of its own, as kernel threads, and @mm is 0; -EAGAIN: mappings are being changed, maybe by
  * what this program runs on top of: trying again at once can't help then;
  * -EINPROGRESS: there was no match in as many mappings as one call looks at: to
  * go on, ask again at the record's @end; -EINVAL: unknown @flags, or @out__sz is
  * too small; -E2BIG: @out__sz is larger than a page. With -E2BIG, nothing is
- * written to @out; with other errors than -EINPROGRESS it is all zeros.
+ * written to @out; with other errors, it is zeros but for @mm and @seq with
+ * -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
  */
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {
@@ -261,24 +276,26 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 	if (unlikely(out__sz > PAGE_SIZE))
 		return -E2BIG;
 
-	if (unlikely(flags & ~(u64)VALID_FLAGS || out__sz < RECORD_SIZE_VER0)) {
-		err = -EINVAL;
-	} else if (unlikely(!mm || task->flags & PF_KTHREAD || addr > ULONG_MAX)) {
-		err = -ENOENT;
-	} else {
-		if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
-			rec = &copy;
-		guard(rcu)();
+	err = -EINVAL;
+	if (unlikely(flags & ~(u64)VALID_FLAGS || out__sz < RECORD_SIZE_VER0))
+		goto nothing;
+	err = -ENOENT;
+	if (unlikely(!mm || task->flags & PF_KTHREAD || addr > ULONG_MAX))
+		goto nothing;
+	if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
+		rec = &copy;
+	scoped_guard(rcu)
 		err = query(mm, addr, flags, rec);
-	}
-	if (err && err != -EINPROGRESS) {
-		memset(out, 0, out__sz);
-		return err;
-	}
+	if (unlikely(err == -EAGAIN))
+		goto nothing;
 	if (rec != out)
 		memcpy(out, rec, sizeof(*rec));
 	if (out__sz > sizeof(*rec))
 		memset(out + sizeof(*rec), 0, out__sz - sizeof(*rec));
+	return err;
+
+nothing:
+	memset(out, 0, out__sz);
 	return err;
 }
 
