@@ -36,6 +36,7 @@
 #include <linux/capability.h>
 #include <linux/io_uring.h>
 #include <linux/sctp.h>
+#include <linux/userfaultfd.h>
 #include <net/if.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
@@ -49,7 +50,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -1612,6 +1616,150 @@ TEST_F(autobind, ipv6only_released_with_the_port)
 	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
 	EXPECT_EQ(1, v6only);
 	close(fd);
+}
+
+struct slow_send {
+	int fd, err;
+	ssize_t sent;
+	void *buf;
+	union addr to;
+	socklen_t len;
+};
+
+static void *send_slowly(void *arg)
+{
+	struct slow_send *s = arg;
+
+	s->sent = sendto(s->fd, s->buf, sizeof(struct icmphdr), 0, &s->to.sa, s->len);
+	s->err = errno;
+	return NULL;
+}
+
+/*
+ * One thread sends what is still to be paged in, and another takes the socket's port
+ * away meanwhile: what leaves then leaves from the one IP, or not at all. ping sockets,
+ * where the sender takes no lock and reads its address last.
+ */
+TEST_F(autobind, disconnected_under_a_sender)
+{
+	struct icmphdr echo[] = { { .type = ICMP_ECHO }, { .type = ICMP6_ECHO_REQUEST } };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_copy copy = {};
+	struct cell c = { .proto = PING };
+	int uffd, i, from, others;
+	char page[4096] = "";
+	struct slow_send s;
+	struct uffd_msg fault;
+	pthread_t sender;
+
+	allow_ping(_metadata);
+	uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (uffd < 0)
+		SKIP(return, "needs CONFIG_USERFAULTFD");
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
+	s.buf = mmap(NULL, sizeof(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+	ASSERT_NE(MAP_FAILED, s.buf);
+	copy.src = (uintptr_t)page;
+	copy.dst = reg.range.start = (uintptr_t)s.buf;
+	copy.len = reg.range.len = sizeof(page);
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
+
+	for (i = 0; i < 2; i++) {
+		c.form = i ? INET6 : INET;
+		s.fd = socket(i ? AF_INET6 : AF_INET, SOCK_DGRAM,
+			      i ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+		ASSERT_LE(0, s.fd);
+		s.len = make_addr(&s.to, i ? PEER6 : PEER4, 0);
+		ASSERT_EQ(0, madvise(s.buf, sizeof(page), MADV_DONTNEED));
+		ASSERT_EQ(0, pthread_create(&sender, NULL, send_slowly, &s));
+		ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
+		ASSERT_EQ(UFFD_EVENT_PAGEFAULT, fault.event);
+		/* It has a port and an address, and has not looked at them. */
+		EXPECT_EQ(1, self->skel->bss->seen[AUTOBIND].runs);
+		EXPECT_EQ(0, connect(s.fd, &none, sizeof(none)));
+		EXPECT_EQ(0, port_of(s.fd));
+		memcpy(page, &echo[i], sizeof(echo[i]));
+		ASSERT_EQ(0, ioctl(uffd, UFFDIO_COPY, &copy));
+		ASSERT_EQ(0, pthread_join(sender, NULL));
+		EXPECT_EQ(sizeof(struct icmphdr), s.sent) TH_LOG("%s", strerror(s.err));
+		close(s.fd);
+		/* What is answered has been on the wire; what came before it, too. */
+		s.fd = socket(i ? AF_INET6 : AF_INET, SOCK_DGRAM,
+			      i ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+		ping_peer(_metadata, &c, s.fd);
+		close(s.fd);
+		self->skel->bss->seen[AUTOBIND].runs = 0;
+		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+		EXPECT_EQ(2, from);
+		EXPECT_EQ(0, others);
+	}
+	munmap(s.buf, sizeof(page));
+	close(uffd);
+}
+
+struct send_storm {
+	pthread_barrier_t begin, end;
+	union addr to;
+	socklen_t len;
+	int fd;
+};
+
+static void *send_storm(void *arg)
+{
+	struct icmphdr echo = { .type = ICMP_ECHO };
+	struct send_storm *s = arg;
+
+	for (;;) {
+		pthread_barrier_wait(&s->begin);
+		if (s->fd < 0)
+			return NULL;
+		sendto(s->fd, &echo, sizeof(echo), 0, &s->to.sa, s->len);
+		pthread_barrier_wait(&s->end);
+	}
+}
+
+/* One thread sends, another disconnects: no socket has a port and no address then. */
+TEST_F(autobind, disconnect_storm)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int both = 0, neither = 0, torn = 0;
+	struct send_storm s;
+	union addr a;
+	socklen_t len;
+	pthread_t sender;
+	time_t end;
+
+	allow_ping(_metadata);
+	s.len = make_addr(&s.to, PEER4, 0);
+	ASSERT_EQ(0, pthread_barrier_init(&s.begin, NULL, 2));
+	ASSERT_EQ(0, pthread_barrier_init(&s.end, NULL, 2));
+	ASSERT_EQ(0, pthread_create(&sender, NULL, send_storm, &s));
+	for (end = time(NULL) + storm_seconds(10); time(NULL) < end;) {
+		s.fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
+		ASSERT_LE(0, s.fd);
+		pthread_barrier_wait(&s.begin);
+		connect(s.fd, &none, sizeof(none));
+		pthread_barrier_wait(&s.end);
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(s.fd, &a.sa, &len));
+		if (!a.in.sin_port)
+			neither++;
+		else if (same_ip(&a, PIN4))
+			both++;
+		else
+			torn++;
+		close(s.fd);
+	}
+	s.fd = -1;
+	pthread_barrier_wait(&s.begin);
+	ASSERT_EQ(0, pthread_join(sender, NULL));
+	TH_LOG("%d sockets sent last, %d were disconnected last", both, neither);
+	EXPECT_EQ(0, torn);
+	EXPECT_LT(0, both);
+	EXPECT_LT(0, neither);
 }
 
 /* The option that left the port to connect() is cleared before that. */
