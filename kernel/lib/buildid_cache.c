@@ -518,6 +518,7 @@ static void take_back_from_sleepers(struct irq_work *work)
 		task = READ_ONCE(m->task);
 		if (task && READ_ONCE(task->__state) != TASK_RUNNING &&
 		    task_work_cancel(task, &m->work))
+			/* As in miss_work() */
 			smp_store_release(&m->task, NULL);
 	}
 }

@@ -1663,8 +1663,10 @@ TEST_F(autobind, disconnected_under_a_sender)
 		     -1, 0);
 	ASSERT_NE(MAP_FAILED, s.buf);
 	copy.src = (uintptr_t)page;
-	copy.dst = reg.range.start = (uintptr_t)s.buf;
-	copy.len = reg.range.len = sizeof(page);
+	copy.dst = (uintptr_t)s.buf;
+	copy.len = sizeof(page);
+	reg.range.start = copy.dst;
+	reg.range.len = copy.len;
 	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
 
 	for (i = 0; i < 2; i++) {
