@@ -243,9 +243,9 @@ __bpf_kfunc_start_defs();
  * A record is true as a whole: its fields were read while nobody was changing
  * mappings. Takes no lock, no reference, and doesn't wait; how long it takes is
  * bounded. A loop that asks for the mapping at or after the end of the one before
- * is a walk, with the guarantees of bpf_iter_task_vma_new(); if all its records,
- * that of the -ENOENT at the end included, have the same @mm and @seq, it is a
- * snapshot of the address space.
+ * is a walk, with the guarantees of bpf_iter_task_vma_new(). If it asks for all
+ * mappings, with no further flag, and all its records, that of the -ENOENT at the
+ * end included, have the same @mm and @seq, it is a snapshot of the address space.
  *
  * Paths and names like [heap] can't be had without a lock, and are not given.
  * [vsyscall] is no mapping. The build ID comes from the kernel's cache, which a
@@ -254,13 +254,13 @@ __bpf_kfunc_start_defs();
  * Context: any, NMI included.
  *
  * Return: 0; -ENOENT: there is no such mapping, or the task has no user memory
- * of its own, as kernel threads, and @mm is 0; -EAGAIN: mappings are being changed, maybe by
- * what this program runs on top of: trying again at once can't help then;
- * -EINPROGRESS: there was no match in as many mappings as one call looks at: to
- * go on, ask again at the record's @end; -EINVAL: unknown @flags, or @out__sz is
- * too small; -E2BIG: @out__sz is larger than a page. With -E2BIG, nothing is
- * written to @out; with other errors, it is zeros but for @mm and @seq with
- * -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
+ * of its own, as kernel threads, and @mm is 0; -EAGAIN: mappings are being
+ * changed, maybe by what this program runs on top of: trying again at once can't
+ * help then; -EINPROGRESS: there was no match in as many mappings as one call
+ * looks at: to go on, ask again at the record's @end; -EINVAL: unknown @flags, or
+ * @out__sz is too small; -E2BIG: @out__sz is larger than a page. With -E2BIG,
+ * nothing is written to @out; with other errors, it is zeros but for @mm and @seq
+ * with -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
  */
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {
