@@ -1619,7 +1619,7 @@ TEST_F(autobind, ipv6only_released_with_the_port)
 }
 
 struct slow_send {
-	int fd, err;
+	int fd, err, size;
 	ssize_t sent;
 	void *buf;
 	union addr to;
@@ -1630,7 +1630,7 @@ static void *send_slowly(void *arg)
 {
 	struct slow_send *s = arg;
 
-	s->sent = sendto(s->fd, s->buf, sizeof(struct icmphdr), 0, &s->to.sa, s->len);
+	s->sent = sendto(s->fd, s->buf, s->size, 0, &s->to.sa, s->len);
 	s->err = errno;
 	return NULL;
 }
@@ -1642,7 +1642,6 @@ static void *send_slowly(void *arg)
  */
 TEST_F(autobind, disconnected_under_a_sender)
 {
-	struct icmphdr echo[] = { { .type = ICMP_ECHO }, { .type = ICMP6_ECHO_REQUEST } };
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	struct uffdio_api api = { .api = UFFD_API };
 	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
@@ -1671,10 +1670,10 @@ TEST_F(autobind, disconnected_under_a_sender)
 
 	for (i = 0; i < 2; i++) {
 		c.form = i ? INET6 : INET;
-		s.fd = socket(i ? AF_INET6 : AF_INET, SOCK_DGRAM,
-			      i ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+		s.fd = make_socket(&c);
 		ASSERT_LE(0, s.fd);
-		s.len = make_addr(&s.to, i ? PEER6 : PEER4, 0);
+		s.len = make_addr(&s.to, text_of(c.form, PEER4, PEER6), 0);
+		s.size = make_payload(&c, page, NULL, NULL);
 		ASSERT_EQ(0, madvise(s.buf, sizeof(page), MADV_DONTNEED));
 		ASSERT_EQ(0, pthread_create(&sender, NULL, send_slowly, &s));
 		ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
@@ -1683,14 +1682,12 @@ TEST_F(autobind, disconnected_under_a_sender)
 		EXPECT_EQ(1, self->skel->bss->seen[AUTOBIND].runs);
 		EXPECT_EQ(0, connect(s.fd, &none, sizeof(none)));
 		EXPECT_EQ(0, port_of(s.fd));
-		memcpy(page, &echo[i], sizeof(echo[i]));
 		ASSERT_EQ(0, ioctl(uffd, UFFDIO_COPY, &copy));
 		ASSERT_EQ(0, pthread_join(sender, NULL));
-		EXPECT_EQ(sizeof(struct icmphdr), s.sent) TH_LOG("%s", strerror(s.err));
+		EXPECT_EQ(s.size, s.sent) TH_LOG("%s", strerror(s.err));
 		close(s.fd);
 		/* What is answered has been on the wire; what came before it, too. */
-		s.fd = socket(i ? AF_INET6 : AF_INET, SOCK_DGRAM,
-			      i ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+		s.fd = make_socket(&c);
 		ping_peer(_metadata, &c, s.fd);
 		close(s.fd);
 		self->skel->bss->seen[AUTOBIND].runs = 0;

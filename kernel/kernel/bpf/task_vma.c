@@ -165,7 +165,6 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 	struct vma_file_id id = {};
 	struct vma_snapshot snap __uninitialized;	/* filled in, or not used */
 	int err, passed = 0;
-	u64 go_on = 0;
 	u32 perms;
 
 	for (;;) {
@@ -185,7 +184,6 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 			goto no_match;
 		addr = snap.end;
 		if (++passed == MAX_PASSED_OVER) {
-			go_on = addr;
 			err = -EINPROGRESS;
 			goto no_match;
 		}
@@ -220,7 +218,7 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 no_match:
 	/* True at one moment as well: how a walk knows that it was one to its end. */
 	memset(rec, 0, sizeof(*rec));
-	rec->end = go_on;
+	rec->end = err == -EINPROGRESS ? addr : 0;
 	rec->mm = mm_token(mm);
 	rec->seq = snap.seq;
 	return err;
