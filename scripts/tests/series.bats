@@ -232,6 +232,23 @@ setup() { sandbox; }
 	[[ $output == *"me@here"* ]]
 }
 
+@test "series: a patch of tests that changes the kernel is refused" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	commit "selftests/topic: New"
+	run "$SCRIPTS/series" export --topic topic-a
+	[ "$status" != 0 ]
+	[[ $output == *"selftests/topic: New: lib/b.c"* ]]
+	[ "$(wc -l <"$PATCHES/series")" = 3 ]
+	# As if it had been exported before this was looked at.
+	git -C "$LINUX" commit -q --amend -m "lib: New"
+	"$SCRIPTS/series" export --topic topic-a
+	sed -i 's,^Subject: .*,Subject: [PATCH] selftests/topic: New,' "$PATCHES/topic-a/0003-lib-New.patch"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"selftests/topic: New: lib/b.c"* ]]
+}
+
 @test "series: a base that does not match is refused and not kept" {
 	made_series
 	rm -rf "$BUILD"
