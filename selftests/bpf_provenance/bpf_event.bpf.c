@@ -84,6 +84,12 @@ int sleepable(void *ctx)
 	return bpf_copy_from_user(&c, sizeof(c), NULL);
 }
 
+SEC("?lsm_cgroup/socket_bind")
+int BPF_PROG(of_cgroup, struct socket *sock, struct sockaddr *address, int addrlen)
+{
+	return 1;
+}
+
 SEC("?xdp")
 int pass_packets(struct xdp_md *ctx)
 {

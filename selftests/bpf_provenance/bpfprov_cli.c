@@ -26,6 +26,7 @@
 #include <limits.h>
 #include <linux/bpf.h>
 #include <linux/compiler.h>
+#include <linux/membarrier.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -38,6 +39,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -670,7 +672,7 @@ TEST_F(events, short_lived)
 TEST_F(events, one_page_ring)
 {
 	long long seq, first = -1, last = -1, printed = 0, lost = 0, gaps = 0;
-	char line[1024];
+	char line[1024], id[32];
 	const char *p;
 	struct tool t;
 	int i, fd;
@@ -681,6 +683,7 @@ TEST_F(events, one_page_ring)
 	fd = load_two("first");
 	ASSERT_LE(0, fd);
 	ASSERT_TRUE(wait_for_line(&t, "\"load\"", "first"));
+	snprintf(id, sizeof(id), "\"id\":%u,", prog_id(fd));
 	kill(t.pid, SIGSTOP);
 	waitpid(t.pid, NULL, WUNTRACED);
 	close(fd);
@@ -691,7 +694,7 @@ TEST_F(events, one_page_ring)
 	}
 	kill(t.pid, SIGCONT);
 	/* The ring was full. Once it was read there is room for what shows the gap. */
-	EXPECT_TRUE(wait_for_line(&t, "\"unload\"", "\"id\""));
+	EXPECT_TRUE(wait_for_line(&t, "\"event\":\"unload\"", id));
 	fd = load_two("last");
 	EXPECT_LE(0, fd);
 	EXPECT_TRUE(wait_for_line(&t, "\"load\"", "last"));
@@ -1109,7 +1112,7 @@ TEST_F(profile, deleted_binary)
 	ASSERT_TRUE(wait_for_exec(pid, exe));
 	unlink(exe);
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false,
-				   ARGS("profile", "-p", PID(pid), "-d", "1", "--format", "json")));
+				   ARGS("profile", "-p", PID(pid), "-d", "5", "--format", "json")));
 	ASSERT_TRUE(tool_says(&t, " Hz"));
 	EXPECT_EQ(OK, tool_end(&t));
 	EXPECT_EQ(NULL, strstr(t.errors, "has ended"));
@@ -1263,7 +1266,7 @@ TEST_F(profile, cgroup)
 		for (;;)
 			bpfprov_cli_spin(1000000);
 	}
-	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-G", "bpfprov_cli_profile")));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "5", "-G", "bpfprov_cli_profile")));
 	EXPECT_LT(20, sum_counts(t.out, "in_cgroup;"));
 	EXPECT_EQ(0, sum_counts(t.out, "bpfprov_cli;"));
 	tool_free(&t);
@@ -1306,6 +1309,84 @@ TEST_F(profile, bpf_program)
 		TH_LOG("%ld of %ld samples of the program have its ID", sum_counts(t.out, want),
 		       sum_counts(t.out, "_cli_loop"));
 	}
+	tool_free(&t);
+}
+
+/* Of the samples of loops that ran as "run-ID", those whose program has that ID; and all. */
+static long count_right(const char *out, long *all)
+{
+	char line[16384];
+	long right = 0, count;
+	unsigned int run, id;
+	const char *loop;
+
+	*all = 0;
+	while ((out = find_line(out, "run-", "_cli_loop", line, sizeof(line)))) {
+		loop = strstr(line, "_cli_loop");
+		count = strtol(strrchr(line, ' '), NULL, 10);
+		*all += count;
+		if (sscanf(line, "run-%u;", &run) == 1 &&
+		    sscanf(loop, "_cli_loop[%u.0]_[k]", &id) == 1 && run == id)
+			right += count;
+	}
+	return right;
+}
+
+/* Few enough for their samples to wait in the ring. */
+#define REUSES 5
+
+/*
+ * Programs that follow each other at the same address, loaded on one CPU and on another,
+ * while the tool is stopped. The thread's name says whose sample it is.
+ */
+TEST_F_TIMEOUT(profile, reused_text, 90)
+{
+	struct bpf_test_run_opts opts = { .sz = sizeof(opts), .repeat = 100 };
+	struct bpf_prog_info info;
+	uint64_t addrs[16] = {}, addr;
+	char data[64] = {}, name[16];
+	int fd, i, reuses = 0;
+	uint32_t len;
+	struct tool t;
+	long all, right;
+	double end;
+
+	opts.data_in = data;
+	opts.data_size_in = sizeof(data);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "999")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	ASSERT_EQ(0, kill(t.pid, SIGSTOP));
+	/* The harness ends a test whose programs never meet. */
+	for (i = 0; reuses < REUSES; i++) {
+		if (pin_to_cpu(i % 2))
+			SKIP(return, "needs CPUs 0 and 1");
+		fd = load_loop("cli_loop");
+		ASSERT_LE(0, fd);
+		info = (struct bpf_prog_info){
+			.nr_jited_ksyms = 1,
+			.jited_ksyms = (uintptr_t)&addr,
+		};
+		len = sizeof(info);
+		ASSERT_EQ(0, bpf_prog_get_info_by_fd(fd, &info, &len));
+		reuses += addrs[addr / 64 % ARRAY_LEN(addrs)] == addr;
+		addrs[addr / 64 % ARRAY_LEN(addrs)] = addr;
+		snprintf(name, sizeof(name), "run-%u", info.id);
+		ASSERT_EQ(0, prctl(PR_SET_NAME, name));
+		for (end = now() + 0.02; now() < end;)
+			ASSERT_EQ(0, bpf_prog_test_run_opts(fd, &opts));
+		ASSERT_EQ(0, prctl(PR_SET_NAME, "bpfprov_cli"));
+		close(fd);
+		/* Its text goes after a grace period. */
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+	}
+	ASSERT_EQ(0, kill(t.pid, SIGCONT));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	right = count_right(t.out, &all);
+	EXPECT_LT(REUSES, all);
+	EXPECT_EQ(all, right)
+		TH_LOG("%ld of %ld samples in text that is used again have the ID of their program",
+		       right, all);
 	tool_free(&t);
 }
 

@@ -490,12 +490,14 @@ TEST_F(faults, frozen_folio)
 #endif
 	if (pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
-	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_reclaim, &back));
 	if (pin_to_cpu(1))
 		SKIP(return, "needs CPUs 0 and 1");
 	load(_metadata, self, self->skel->progs.on_remove, NULL);
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_reclaim, &back));
+	ASSERT_EQ(0, pin_to_cpu(1));
 
 	for (i = 0; i < 1000 && !READ_ONCE(self->skel->bss->removed); i++) {
 		READ_ONCE(*self->map);
@@ -749,8 +751,11 @@ TEST_F(nmi, after_user_mode)
 
 	/* Back in user mode, the thread has had the header read ahead; a disk may be busy. */
 	end = time(NULL) + 10;
-	while (!resident(self->header) && time(NULL) < end)
+	do {
 		spinner_wait(&self->spinner);
+	} while (!resident(self->header) && time(NULL) < end);
+	/* And what an NMI has begun to count has been counted. */
+	spinner_wait(&self->spinner);
 	/* With PREEMPT_RT, an NMI does not look into the page cache: it asks once more. */
 	ASSERT_EQ(0, uname(&kernel));
 	if (strstr(kernel.version, "PREEMPT_RT"))

@@ -34,6 +34,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/compiler.h>
 #include <linux/io_uring.h>
 #include <linux/sctp.h>
 #include <linux/userfaultfd.h>
@@ -1724,7 +1725,7 @@ static void *send_storm(void *arg)
 TEST_F(autobind, disconnect_storm)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int both = 0, neither = 0, torn = 0;
+	int both = 0, neither = 0, torn = 0, i;
 	struct send_storm s;
 	union addr a;
 	socklen_t len;
@@ -1740,6 +1741,9 @@ TEST_F(autobind, disconnect_storm)
 		s.fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
 		ASSERT_LE(0, s.fd);
 		pthread_barrier_wait(&s.begin);
+		/* Sooner and later than the sender. */
+		for (i = 0; i < (both + neither) % 4096; i++)
+			barrier();
 		connect(s.fd, &none, sizeof(none));
 		pthread_barrier_wait(&s.end);
 		len = sizeof(a);

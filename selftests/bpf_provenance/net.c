@@ -52,7 +52,7 @@ static int wait_running(const char *dev)
 		return -errno;
 	strcpy(ifr.ifr_name, dev);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	end = now.tv_sec + 10;
+	end = now.tv_sec + 60;
 	for (;;) {
 		if (ioctl(fd, SIOCGIFFLAGS, &ifr)) {
 			err = -errno;

@@ -1012,11 +1012,10 @@ TEST_F(query, asleep)
 		sched_yield();
 	EXPECT_EQ(ASKED_FOR, seen->queries);
 
-	for (i = 0; i < SAMPLES; i++) {
+	/* The harness ends a test that is told "pending" for ever. */
+	do {
 		ASSERT_EQ(0, query(self->skel, (uintptr_t)mine, 0, sizeof(*r)));
-		if (r->build_id_status != BUILD_ID_PENDING)
-			break;
-	}
+	} while (r->build_id_status == BUILD_ID_PENDING);
 	EXPECT_EQ(BUILD_ID_VALID, r->build_id_status);
 	/* It has slept all that time: nothing was asked for a second time. */
 	EXPECT_EQ(1, seen->runs);
@@ -1404,8 +1403,8 @@ TEST_F(storm, queries)
 	ASSERT_EQ(0, task_vma__load(self->skel));
 	ASSERT_EQ(0, task_vma__attach(self->skel));
 	start_storm(_metadata, self);
-	/* KASAN and KCSAN, which have these called for each access. */
-	if (has_symbol("__asan_load8") || has_symbol("__tsan_read8"))
+	/* KASAN and KCSAN, which have these called for each access, and lockdep. */
+	if (has_symbol("__asan_load8") || has_symbol("__tsan_read8") || has_symbol("lock_acquire"))
 		queries /= 100;
 	end = now() + (seconds ?: STORM_MAX_SECONDS);
 	while (now() < end && (s->asked - s->again < queries || seconds))

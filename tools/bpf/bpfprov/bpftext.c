@@ -23,6 +23,51 @@ void bpf_text_tag(const char *name, uint8_t *tag)
 		tag[i] = byte;
 }
 
+/* The name is from @off to the end of what is not the record's ring_id. */
+static void copy_name(struct bpf_text *t, const struct perf_event_header *h, size_t off)
+{
+	const char *name = (const char *)h + off;
+	size_t max;
+
+	if (off + sizeof(struct ring_id) >= h->size)
+		return;
+	max = h->size - off - sizeof(struct ring_id);
+	if (max > sizeof(t->name) - 1)
+		max = sizeof(t->name) - 1;
+	snprintf(t->name, sizeof(t->name), "%.*s", (int)max, name);
+}
+
+bool bpf_text_of_subprog(const struct perf_event_header *h, struct bpf_text *t)
+{
+	const struct subprog_record *r = (const void *)h;
+
+	if (h->size < sizeof(*r) + sizeof(struct ring_id))
+		return false;
+	*t = (struct bpf_text){
+		.addr = r->addr,
+		.len = r->len,
+		.id = r->id,
+		.sub_id = r->sub_id,
+		.sub_cnt = r->sub_cnt,
+		.prog_type = r->prog_type,
+		.load_time = r->load_time,
+	};
+	memcpy(t->tag, r->tag, sizeof(t->tag));
+	copy_name(t, h, r->name_off);
+	return true;
+}
+
+bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t)
+{
+	const struct ksymbol_record *r = (const void *)h;
+
+	if (h->size < sizeof(*r) + sizeof(struct ring_id))
+		return false;
+	*t = (struct bpf_text){ .addr = r->addr, .len = r->len };
+	copy_name(t, h, sizeof(*r));
+	return true;
+}
+
 int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 {
 	uint32_t lens[MAX_SUBPROGS] = {}, len = sizeof(struct bpf_prog_info), i;
@@ -54,8 +99,9 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 	};
 	for (i = 0; i < t.sub_cnt && i < MAX_SUBPROGS; i++) {
 		t.sub_id = i;
-		t.addr = addrs[i];
 		t.len = i < info.nr_jited_func_lens ? lens[i] : 0;
+		/* Without a JIT it is the interpreter's. */
+		t.addr = t.len ? addrs[i] : 0;
 		memcpy(t.tag, info.tag, sizeof(t.tag));
 		/* Symbols begin at the text, which is a little behind the image's start. */
 		s = k && t.addr ? ksyms_find(k, t.addr) : NULL;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "ksyms.h"
+#include "ring.h"
 
 #define BPF_TEXT_NAME	128
 
@@ -33,6 +34,33 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx);
 
 /* The same for all programs that are loaded. Those that go meanwhile are left out. */
 int bpf_text_all(const struct ksyms *k, bpf_text_fn fn, void *ctx);
+
+/* As in PERF_RECORD_BPF_EVENT, from SUBPROG_LOAD on. */
+struct subprog_record {
+	struct perf_event_header header;
+	uint16_t type, flags;
+	uint32_t id;
+	uint8_t tag[8];
+	uint32_t sub_id, sub_cnt;
+	uint64_t addr;
+	uint32_t len;
+	uint16_t name_off, kind;
+	uint32_t prog_type, attach_type;
+	uint64_t load_time;
+	uint64_t seq;
+};
+
+struct ksymbol_record {
+	struct perf_event_header header;
+	uint64_t addr;
+	uint32_t len;
+	uint16_t type, flags;
+	char name[];
+};
+
+/* What a record says of a text. False: it is too short. */
+bool bpf_text_of_subprog(const struct perf_event_header *h, struct bpf_text *t);
+bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t);
 
 /* The tag in a name that begins with bpf_prog_TAG; else @tag is left alone. */
 void bpf_text_tag(const char *name, uint8_t *tag);

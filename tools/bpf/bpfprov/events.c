@@ -294,34 +294,11 @@ static int list_loaded(void)
 
 /* --- the stream -------------------------------------------------------------------- */
 
-/* As in PERF_RECORD_BPF_EVENT, from SUBPROG_LOAD on. */
-struct subprog_record {
-	struct perf_event_header header;
-	uint16_t type, flags;
-	uint32_t id;
-	uint8_t tag[8];
-	uint32_t sub_id, sub_cnt;
-	uint64_t addr;
-	uint32_t len;
-	uint16_t name_off, kind;
-	uint32_t prog_type, attach_type;
-	uint64_t load_time;
-	uint64_t seq;
-};
-
 struct prog_record {
 	struct perf_event_header header;
 	uint16_t type, flags;
 	uint32_t id;
 	uint8_t tag[8];
-};
-
-struct ksymbol_record {
-	struct perf_event_header header;
-	uint64_t addr;
-	uint32_t len;
-	uint16_t type, flags;
-	char name[];
 };
 
 struct lost_record {
@@ -341,6 +318,7 @@ static struct {
 	struct pending *pending;
 	size_t count, room;
 	uint64_t next;			/* the number that comes next; 0: any */
+	uint64_t begin, end;		/* CLOCK_REALTIME: when all rings were there */
 	uint64_t events, lost, gone, counted;
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */
@@ -376,26 +354,14 @@ static struct event new_event(enum what what, const struct ring_id *id)
 	};
 }
 
-static void copy_name(struct bpf_text *t, const struct perf_event_header *h, size_t off)
-{
-	const char *name = (const char *)h + off;
-	size_t max;
-
-	if (off + sizeof(struct ring_id) >= h->size)
-		return;
-	max = h->size - off - sizeof(struct ring_id);
-	if (max > sizeof(t->name) - 1)
-		max = sizeof(t->name) - 1;
-	snprintf(t->name, sizeof(t->name), "%.*s", (int)max, name);
-}
-
 static void read_subprog(const struct perf_event_header *h, const struct ring_id *id)
 {
 	const struct subprog_record *r = (const void *)h;
+	struct bpf_text text;
 	enum what what;
 	struct event e;
 
-	if (h->size < sizeof(*r) + sizeof(*id))
+	if (!bpf_text_of_subprog(h, &text))
 		return;
 	switch (r->type) {
 	case PERF_BPF_EVENT_SUBPROG_LOAD:
@@ -417,17 +383,7 @@ static void read_subprog(const struct perf_event_header *h, const struct ring_id
 	e.async = r->flags & PERF_BPF_EVENT_F_ASYNC;
 	e.attach_type = r->attach_type;
 	e.seq = r->seq;
-	e.text = (struct bpf_text){
-		.addr = r->addr,
-		.len = r->len,
-		.id = r->id,
-		.sub_id = r->sub_id,
-		.sub_cnt = r->sub_cnt,
-		.prog_type = r->prog_type,
-		.load_time = r->load_time,
-	};
-	memcpy(e.text.tag, r->tag, sizeof(e.text.tag));
-	copy_name(&e.text, h, r->name_off);
+	e.text = text;
 	hold(&e, r->seq);
 }
 
@@ -524,13 +480,15 @@ static void read_ksymbol(const struct perf_event_header *h, const struct ring_id
 	struct event e = new_event(r->flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER ?
 				   IMAGE_DEL : IMAGE_ADD, id);
 
-	if (r->type != PERF_RECORD_KSYMBOL_TYPE_BPF)
+	/* A kernel that says interpreted programs here gives them no length. */
+	if (r->type != PERF_RECORD_KSYMBOL_TYPE_BPF || !bpf_text_of_ksymbol(h, &e.text) ||
+	    !e.text.len)
 		return;
-	e.text.addr = r->addr;
-	e.text.len = r->len;
-	copy_name(&e.text, h, sizeof(*r));
-	/* Those of programs have no ID here; the record that has comes next to them. */
-	if (strncmp(e.text.name, "bpf_prog_", 9))
+	/*
+	 * Those of programs, which have no name if whoever loaded them had no CAP_BPF,
+	 * have no ID here; the record that has comes next to them.
+	 */
+	if (*e.text.name && strncmp(e.text.name, "bpf_prog_", 9))
 		hold(&e, id->time);
 }
 
@@ -578,7 +536,10 @@ static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
 	print_event(&e);
 }
 
-/* Print what is next, or was held for long enough, or with @all everything. */
+/*
+ * Print what is next, or was held for long enough, or with @all everything that was
+ * written until the end. Before all rings were there, a gap is no loss.
+ */
 static void release(bool all)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -594,7 +555,10 @@ static void release(bool all)
 		if (!all && !(stream.subprog && p->order == stream.next) &&
 		    now - p->since < HOLD_NS)
 			break;
-		if (stream.subprog && stream.next && p->order > stream.next)
+		if (all && p->e.realtime > stream.end)
+			continue;
+		if (stream.subprog && stream.next && p->order > stream.next &&
+		    p->e.realtime > stream.begin)
 			say_lost(stream.next, p->order - 1, p->e.realtime);
 		if (stream.subprog && p->order >= stream.next)
 			stream.next = p->order + 1;
@@ -636,6 +600,7 @@ static int follow(void)
 		say("perf_event_open(): %s", strerror(-err));
 		return is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
 	}
+	stream.begin = stream.real + clock_ns(CLOCK_MONOTONIC);
 	say("listening on %d CPUs, %ld pages each", rings.count, env.pages);
 	end = clock_ns(CLOCK_MONOTONIC) + env.seconds * NSEC_PER_SEC;
 	while (!exiting() && !ferror(stdout)) {
@@ -646,6 +611,9 @@ static int follow(void)
 		release(false);
 		fflush(stdout);
 	}
+	/* Who has taken a number by now writes its record a little later. */
+	stream.end = stream.real + clock_ns(CLOCK_MONOTONIC);
+	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
 	release(true);
 	rings_close(&rings);

@@ -109,6 +109,7 @@ int profile(void *ctx)
 	s->pid = id >> 32;
 	s->tid = id;
 	s->queried = 0;
+	s->time = bpf_ktime_get_ns();
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	s->kernel_len = bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0);
 	s->user_len = bpf_get_stack(ctx, s->user, sizeof(s->user),

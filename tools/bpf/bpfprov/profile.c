@@ -5,7 +5,8 @@
  * User frames come as build ID and file offset, taken when the sample was: what
  * ends before it is looked at is resolved all the same. Paths of files come from the
  * mmap records of all processes, and from /proc for what runs already. The text
- * of BPF programs comes from what is loaded and from the records of what comes.
+ * of BPF programs comes from what is loaded and from the records of what comes and
+ * goes: whose it was when the sample was taken.
  * Names are looked up when sampling has ended.
  */
 #include <bpf/bpf.h>
@@ -33,13 +34,13 @@
 #include "profile.skel.h"
 #include "ring.h"
 #include "symbols.h"
+#include "texts.h"
 
 #define CGROUPFS	"/sys/fs/cgroup"
 #define CGROUP2_MAGIC	0x63677270
 /* What bounds the memory: beyond it, samples are counted and not kept. */
 #define MAX_STACKS	131072
 #define MAX_UNIQUE	1048576
-#define MAX_TEXTS	262144
 
 static struct {
 	long pid, hz, seconds, pages;
@@ -111,6 +112,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
 /* --- interning ------------------------------------------------------------------ */
 
 /* Indices of equal things, by hash: an open table that grows. */
@@ -179,9 +188,9 @@ static struct {
 	struct stack *stacks;
 	size_t stack_count, stack_room;
 	struct table stack_table;
-	struct bpf_text *texts;		/* as they came: a later one overlays an earlier */
-	size_t text_count, text_room;
-	uint64_t text_min, text_max;	/* around all of them */
+	struct texts texts;
+	struct rings rings;
+	uint64_t read_at;		/* when @rings were, CLOCK_MONOTONIC, ns */
 	uint64_t samples, dropped, lost_records;
 	uint64_t by_id, by_query, by_proc;
 	struct ksyms ksyms;
@@ -275,32 +284,11 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 
 /* --- what is mapped, and what BPF text there is ------------------------------------ */
 
+/* There before we looked, as far as we know. */
 static void add_text(void *ctx, const struct bpf_text *t)
 {
-	if (!t->addr || data.text_count == MAX_TEXTS ||
-	    !room_for(&data.texts, &data.text_room, data.text_count, sizeof(*t)))
-		return;
-	data.texts[data.text_count++] = *t;
-	if (!data.text_max || t->addr < data.text_min)
-		data.text_min = t->addr;
-	if (t->addr + t->len >= data.text_max)
-		data.text_max = t->addr + t->len + 1;
-}
-
-/*
- * The latest text that covers @addr: one stays valid until another overlaps it.
- * Symbols of the kernel without a length reach to the next one.
- */
-static int64_t find_text(uint64_t addr)
-{
-	size_t i;
-
-	if (addr < data.text_min || addr >= data.text_max)
-		return -1;
-	for (i = data.text_count; i-- > 0;)
-		if (addr - data.texts[i].addr < (data.texts[i].len ? data.texts[i].len : 1))
-			return i;
-	return -1;
+	if (t->addr)
+		texts_begin(&data.texts, t, 0);
 }
 
 struct mmap2_record {
@@ -369,32 +357,12 @@ static void read_mmap2(const struct perf_event_header *h)
 		add_path(id, len, r->filename, r->pid);
 }
 
-struct bpf_record {
-	struct perf_event_header header;
-	uint16_t type, flags;
-	uint32_t id;
-	uint8_t tag[8];
-	uint32_t sub_id, sub_cnt;
-	uint64_t addr;
-	uint32_t len;
-	uint16_t name_off, kind;
-	uint32_t prog_type, attach_type;
-	uint64_t load_time, seq;
-};
-
-struct ksymbol_record {
-	struct perf_event_header header;
-	uint64_t addr;
-	uint32_t len;
-	uint16_t type, flags;
-	char name[];
-};
-
 static void read_record(void *ctx, const struct perf_event_header *h, const struct ring_id *id)
 {
+	const struct subprog_record *b = (const void *)h;
 	const struct ksymbol_record *k = (const void *)h;
-	const struct bpf_record *b = (const void *)h;
-	struct bpf_text t = {};
+	struct bpf_text t;
+	bool begins;
 
 	switch (h->type) {
 	case PERF_RECORD_LOST:
@@ -404,27 +372,35 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 		read_mmap2(h);
 		return;
 	case PERF_RECORD_BPF_EVENT:
-		if (!data.subprog || h->size < sizeof(*b) + sizeof(*id) ||
-		    (b->type != PERF_BPF_EVENT_SUBPROG_LOAD && b->type != PERF_BPF_EVENT_IMAGE_ADD))
+		if (!data.subprog || !bpf_text_of_subprog(h, &t))
 			return;
-		t.addr = b->addr;
-		t.len = b->len;
-		t.id = b->id;
-		t.sub_id = b->sub_id;
-		t.sub_cnt = b->sub_cnt;
-		snprintf(t.name, sizeof(t.name), "%s", (const char *)h + b->name_off);
-		add_text(NULL, &t);
-		return;
+		begins = b->type == PERF_BPF_EVENT_SUBPROG_LOAD ||
+			 b->type == PERF_BPF_EVENT_IMAGE_ADD;
+		if (!begins && b->type != PERF_BPF_EVENT_SUBPROG_UNLOAD &&
+		    b->type != PERF_BPF_EVENT_IMAGE_DEL)
+			return;
+		break;
 	case PERF_RECORD_KSYMBOL:
 		if (data.subprog || k->type != PERF_RECORD_KSYMBOL_TYPE_BPF ||
-		    k->flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER)
+		    !bpf_text_of_ksymbol(h, &t))
 			return;
-		t.addr = k->addr;
-		t.len = k->len;
-		snprintf(t.name, sizeof(t.name), "%s", k->name);
-		add_text(NULL, &t);
+		begins = !(k->flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
+		break;
+	default:
 		return;
 	}
+	if (!t.len)	/* no JIT */
+		return;
+	if (begins)
+		texts_begin(&data.texts, &t, id->time);
+	else
+		texts_end(&data.texts, &t, id->time);
+}
+
+static void read_rings(void)
+{
+	data.read_at = now_ns();
+	rings_read(&data.rings, read_record, NULL);
 }
 
 static void scan_process(int pid)
@@ -526,13 +502,15 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *
 	return f;
 }
 
-static struct frame kernel_frame(uint64_t addr, bool is_return)
+static struct frame kernel_frame(uint64_t addr, bool is_return, uint64_t time)
 {
 	struct frame f;
 	int64_t text;
 
 	memset(&f, 0, sizeof(f));
-	text = find_text(addr - is_return);
+	text = texts_find(&data.texts, addr - is_return, time);
+	if (text >= 0)
+		data.texts.life[text].keep = true;
 	f.kind = text >= 0 ? BPF : KERNEL;
 	f.where = text >= 0 ? (uint64_t)text : addr;
 	f.is_return = text >= 0 ? 0 : is_return;
@@ -549,9 +527,12 @@ static int read_sample(void *ctx, void *sample, size_t size)
 	int64_t index;
 
 	data.samples++;
+	/* Records of what it may be in were written before it. */
+	if (s->time >= data.read_at)
+		read_rings();
 	n = s->kernel_len > 0 ? s->kernel_len / sizeof(s->kernel[0]) : 0;
 	for (i = 0; i < n && i < MAX_FRAMES; i++) {
-		f = kernel_frame(s->kernel[i], i > 0);
+		f = kernel_frame(s->kernel[i], i > 0, s->time);
 		index = frame_index(&f);
 		if (index < 0)
 			goto dropped;
@@ -597,7 +578,7 @@ static void name_frame(struct frame *f)
 		f->name = k ? k->name : NULL;
 		break;
 	case BPF:
-		f->name = data.texts[f->where].name;
+		f->name = data.texts.life[f->where].text.name;
 		break;
 	case USER:
 		f->name = binary_symbol(f->binary, f->where, f->is_return, &f->outcome);
@@ -648,7 +629,7 @@ static void put_frame(FILE *out, const struct frame *f)
 		fprintf(out, "_[k]");
 		break;
 	case BPF:
-		t = &data.texts[f->where];
+		t = &data.texts.life[f->where].text;
 		put_clean(out, t->name);
 		if (t->id)
 			fprintf(out, "[%u.%u]", t->id, t->sub_id);
@@ -709,7 +690,7 @@ static void write_json_frame(FILE *out, const struct frame *f)
 		fprintf(out, "{\"kind\":\"kernel\",\"address\":\"0x%" PRIx64 "\"", f->where);
 		break;
 	case BPF:
-		t = &data.texts[f->where];
+		t = &data.texts.life[f->where].text;
 		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"", t->addr);
 		if (t->id)
 			fprintf(out, ",\"id\":%u,\"sub_id\":%u", t->id, t->sub_id);
@@ -799,19 +780,14 @@ static void report(uint64_t lost, double seconds, double cpu)
 	say("build IDs: %" PRIu64 " taken with the sample, %" PRIu64 " of these by a query, %"
 	    PRIu64 " from /proc later", data.by_id, data.by_query, data.by_proc);
 	if (data.lost_records)
-		say("%" PRIu64 " records of mappings or BPF programs lost: names can be missing",
+		say("%" PRIu64 " records of mappings or BPF programs lost: names can be missing or wrong",
 		    data.lost_records);
+	if (data.texts.dropped)
+		say("%" PRIu64 " ranges of BPF programs dropped for want of room",
+		    data.texts.dropped);
 	getrusage(RUSAGE_SELF, &r);
 	say("own cost: %.1f %% of a CPU while sampling, %.2f s for the rest, %ld KiB of memory",
 	    seconds > 0 ? 100 * cpu / seconds : 0, cpu_time() - cpu, r.ru_maxrss);
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
 /*
@@ -934,8 +910,8 @@ static void detach(struct bpf_link **links, int cpus)
 	}
 }
 
-static int sample(struct profile_bpf *skel, struct rings *rings, struct bpf_link **links, int cpus,
-		  double *seconds, double *cpu)
+static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, double *seconds,
+		  double *cpu)
 {
 	double start, next = 0, t;
 	struct ring_buffer *rb;
@@ -944,16 +920,17 @@ static int sample(struct profile_bpf *skel, struct rings *rings, struct bpf_link
 	rb = ring_buffer__new(bpf_map__fd(skel->maps.ring), read_sample, NULL, NULL);
 	if (!rb)
 		return -errno;
-	start = now();
+	start = now_ns() / 1e9;
 	*cpu = cpu_time();
 	for (;;) {
-		t = now() - start;
+		t = now_ns() / 1e9 - start;
 		if (exiting() || gone || (env.seconds && t >= env.seconds))
 			break;
-		/* Mappings and BPF programs first: samples may be in them. */
 		ring_buffer__poll(rb, 100);
-		rings_read(rings, read_record, NULL);
+		read_rings();
 		ring_buffer__consume(rb);
+		/* All samples that are older than this have been looked at. */
+		texts_forget(&data.texts, data.read_at);
 		if (t < next)
 			continue;
 		next = t + 1;
@@ -965,9 +942,9 @@ static int sample(struct profile_bpf *skel, struct rings *rings, struct bpf_link
 		fprintf(stderr, "\r\033[K");
 	if (gone)
 		say("process %ld has ended", env.pid);
-	*seconds = now() - start;
+	*seconds = now_ns() / 1e9 - start;
 	detach(links, cpus);
-	rings_read(rings, read_record, NULL);
+	read_rings();
 	ring_buffer__consume(rb);
 	*cpu = cpu_time() - *cpu;
 	ring_buffer__free(rb);
@@ -989,7 +966,6 @@ static int run(FILE *out, const char *temp)
 	int cpus = libbpf_num_possible_cpus(), err, rc = BPFPROV_FAILED, cgroup = -1;
 	struct bpf_link **links = NULL;
 	struct profile_bpf *skel;
-	struct rings rings = {};
 	bool timer = false;
 	uint32_t zero = 0;
 	size_t size;
@@ -1027,7 +1003,7 @@ static int run(FILE *out, const char *temp)
 	}
 
 	/* Listen first, then look at what is there: nothing falls between. */
-	err = rings_open(&rings, &attr, env.pages);
+	err = rings_open(&data.rings, &attr, env.pages);
 	if (err) {
 		say("perf_event_open(): %s", strerror(-err));
 		rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
@@ -1051,7 +1027,7 @@ static int run(FILE *out, const char *temp)
 	}
 	say("sampling %d CPUs at %ld Hz%s", err, env.hz,
 	    timer ? ", by a timer: the processor has no cycle counter" : "");
-	err = sample(skel, &rings, links, cpus, &seconds, &cpu);
+	err = sample(skel, links, cpus, &seconds, &cpu);
 	if (err) {
 		say("the ring: %s", strerror(-err));
 		goto close_rings;
@@ -1062,7 +1038,7 @@ static int run(FILE *out, const char *temp)
 close_rings:
 	if (links)
 		detach(links, cpus);
-	rings_close(&rings);
+	rings_close(&data.rings);
 	free(links);
 destroy:
 	profile_bpf__destroy(skel);

@@ -29,6 +29,7 @@ struct file_key {
 struct sample {
 	__u32 pid, tid;
 	char comm[COMM_SIZE];
+	__u64 time;			/* CLOCK_MONOTONIC, ns */
 	__s32 kernel_len, user_len;	/* bytes, or a negative errno */
 	__u32 queried;			/* frames that bpf_task_vma_query() knew */
 	__u32 pad;
