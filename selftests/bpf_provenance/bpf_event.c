@@ -1149,6 +1149,12 @@ TEST_F(subprog, lsm_cgroup)
 	while (count_gaps(&self->ev))
 		take_all(&self->ev, &self->rings);
 	EXPECT_EQ(NULL, find(&self->ev, PERF_BPF_EVENT_SUBPROG_UNLOAD, 0, 0));
+
+	/* Not among the records of the next test. */
+	bpf_event__destroy(self->skel);
+	self->skel = NULL;
+	while (take_all(&self->ev, &self->rings), count_live(&self->ev) > 0)
+		usleep(1000);
 }
 
 /* An image is not a program: it has a range, a kind and a name. */

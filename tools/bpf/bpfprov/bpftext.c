@@ -65,6 +65,9 @@ bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t)
 		return false;
 	*t = (struct bpf_text){ .addr = r->addr, .len = r->len };
 	copy_name(t, h, sizeof(*r));
+	/* What kernels without bpf_subprog say of each image. */
+	t->len_is_guess = *t->name && strncmp(t->name, "bpf_prog_", 9) &&
+			  t->len == sysconf(_SC_PAGESIZE);
 	return true;
 }
 

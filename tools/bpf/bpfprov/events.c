@@ -537,12 +537,12 @@ static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
 }
 
 /*
- * Print what is next, or was held for long enough, or with @all everything that was
- * written until the end. Before all rings were there, a gap is no loss.
+ * Print what is next, or was held for long enough when all rings were read @now, or
+ * with @all everything that was written until the end. Before all rings were there, a
+ * gap is no loss.
  */
-static void release(bool all)
+static void release(uint64_t now, bool all)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	size_t i;
 
 	if (!stream.count)
@@ -551,17 +551,18 @@ static void release(bool all)
 	qsort(stream.pending, stream.count, sizeof(*stream.pending), by_order);
 	for (i = 0; i < stream.count; i++) {
 		struct pending *p = &stream.pending[i];
+		bool ignored;
 
 		if (!all && !(stream.subprog && p->order == stream.next) &&
-		    now - p->since < HOLD_NS)
+		    now < p->since + HOLD_NS)
 			break;
-		if (all && p->e.realtime > stream.end)
-			continue;
-		if (stream.subprog && stream.next && p->order > stream.next &&
-		    p->e.realtime > stream.begin)
+		ignored = all && p->e.realtime > stream.end;
+		if (stream.subprog && stream.next && p->order > stream.next && !ignored)
 			say_lost(stream.next, p->order - 1, p->e.realtime);
-		if (stream.subprog && p->order >= stream.next)
+		if (stream.subprog && p->order >= stream.next && p->e.realtime > stream.begin)
 			stream.next = p->order + 1;
+		if (ignored)
+			continue;
 		print_event(&p->e);
 		stream.events++;
 	}
@@ -587,7 +588,7 @@ static int listen_all(struct rings *rings)
 static int follow(void)
 {
 	struct rings rings;
-	uint64_t end;
+	uint64_t end, now;
 	int err;
 
 	stream.subprog = has_feature(BPF_SUBPROG);
@@ -607,15 +608,16 @@ static int follow(void)
 		if (env.seconds && clock_ns(CLOCK_MONOTONIC) >= end)
 			break;
 		rings_wait(&rings, 20);
+		now = clock_ns(CLOCK_MONOTONIC);
 		rings_read(&rings, read_record, NULL);
-		release(false);
+		release(now, false);
 		fflush(stdout);
 	}
 	/* Who has taken a number by now writes its record a little later. */
 	stream.end = stream.real + clock_ns(CLOCK_MONOTONIC);
 	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
-	release(true);
+	release(0, true);
 	rings_close(&rings);
 	free(stream.pending);
 	tdestroy(stream.progs, free_prog);

@@ -291,6 +291,27 @@ static void add_text(void *ctx, const struct bpf_text *t)
 		texts_begin(&data.texts, t, 0);
 }
 
+/* What bpf_prog_info has not: images, and callbacks that the kernel added. */
+static void add_symbols(void)
+{
+	uint64_t time = now_ns(), end;
+	const struct ksym *s;
+	struct bpf_text t;
+
+	for (s = data.ksyms.sym; s < data.ksyms.sym + data.ksyms.count; s++) {
+		if (!s->is_bpf || texts_find(&data.texts, s->addr, time) >= 0)
+			continue;
+		end = s + 1 < data.ksyms.sym + data.ksyms.count ? s[1].addr : UINT64_MAX;
+		t = (struct bpf_text){ .addr = s->addr, .len_is_guess = true };
+		t.len = sysconf(_SC_PAGESIZE);
+		if (end - s->addr < t.len)
+			t.len = end - s->addr;
+		snprintf(t.name, sizeof(t.name), "%s", s->name);
+		if (t.len)
+			add_text(NULL, &t);
+	}
+}
+
 struct mmap2_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -574,8 +595,9 @@ static void name_frame(struct frame *f)
 
 	switch (f->kind) {
 	case KERNEL:
+		/* Of BPF, all that was there is among the texts. */
 		k = ksyms_find(&data.ksyms, f->where - f->is_return);
-		f->name = k ? k->name : NULL;
+		f->name = k && !k->is_bpf ? k->name : NULL;
 		break;
 	case BPF:
 		f->name = data.texts.life[f->where].text.name;
@@ -1010,12 +1032,15 @@ static int run(FILE *out, const char *temp)
 		goto destroy;
 	}
 	err = ksyms_read(&data.ksyms, false);
-	if (err)
+	if (err) {
+		ksyms_free(&data.ksyms);
 		say("%sreduced:%s /proc/kallsyms: %s: kernel frames have no names",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN), strerror(-err));
+	}
 	err = bpf_text_all(err ? NULL : &data.ksyms, add_text, NULL);
 	if (err && err != -EINTR)
 		say("listing BPF programs: %s", strerror(-err));
+	add_symbols();
 	scan_all();
 
 	links = calloc(cpus > 0 ? cpus : 1, sizeof(*links));

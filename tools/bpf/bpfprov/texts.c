@@ -23,11 +23,14 @@ static size_t upper_bound(const struct texts *ts, uint64_t addr)
 	return low;
 }
 
-/* Are they the same? Symbols have no ID. */
+/* Are they the same? Symbols have no ID, and no name without CAP_BPF. */
 static bool is_same(const struct bpf_text *a, const struct bpf_text *b)
 {
-	return a->addr == b->addr &&
-	       (!a->id || !b->id || (a->id == b->id && a->sub_id == b->sub_id));
+	if (a->addr != b->addr)
+		return false;
+	if (a->id && b->id)
+		return a->id == b->id && a->sub_id == b->sub_id;
+	return !*a->name || !*b->name || !strcmp(a->name, b->name);
 }
 
 static bool make_room(struct texts *ts)
@@ -96,11 +99,18 @@ void texts_begin(struct texts *ts, const struct bpf_text *t, uint64_t time)
 {
 	size_t at = upper_bound(ts, t->addr + t->len - 1);
 	uint64_t until = UINT64_MAX;
+	struct bpf_text text = *t;
 	struct text_life *l;
 	bool known = false;
 
 	while ((l = next_overlap(ts, &at, t->addr, t->len))) {
-		if (!l->from && l->until >= time && l->until != UINT64_MAX &&
+		if (l->text.addr < t->addr && l->text.len_is_guess) {
+			l->text.len = t->addr - l->text.addr;
+		} else if (l->text.addr > t->addr && t->len_is_guess) {
+			/* The last of these is the closest. */
+			if (l->until == UINT64_MAX)
+				text.len = l->text.addr - t->addr;
+		} else if (!l->from && l->until >= time && l->until != UINT64_MAX &&
 		    is_same(&l->text, t)) {
 			/* Its end, from another CPU's ring, was here first. */
 			l->from = time;
@@ -109,13 +119,13 @@ void texts_begin(struct texts *ts, const struct bpf_text *t, uint64_t time)
 			/* And so was the next one. */
 			if (l->from < until)
 				until = l->from;
-		} else if (l->until == UINT64_MAX) {
+		} else if (l->until == UINT64_MAX || (l->from && l->until > time)) {
 			/* Its end was lost. */
 			l->until = time;
 		}
 	}
 	if (!known)
-		add(ts, t, time, until);
+		add(ts, &text, time, until);
 }
 
 void texts_end(struct texts *ts, const struct bpf_text *t, uint64_t time)

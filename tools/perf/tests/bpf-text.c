@@ -261,6 +261,16 @@ static int __test_replaced(struct fixture *f)
 	TEST_ASSERT_VAL("second", known(f, ADDR, "bpf_prog_a", 6, 0));
 	TEST_ASSERT_EQUAL("first", (int)dso__bpf_prog(map__dso(first))->id, 5);
 	map__put(first);
+
+	/* Only that KSYMBOL, of an image with the name of the one before. */
+	TEST_ASSERT_VAL("image", !subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 0, 0, ADDR + LEN, LEN,
+					  "bpf_trampoline_1"));
+	TEST_ASSERT_VAL("gone", !subprog(f, PERF_BPF_EVENT_IMAGE_DEL, 0, 0, ADDR + LEN, LEN,
+					 "bpf_trampoline_1"));
+	TEST_ASSERT_VAL("image", !subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 0, 0, ADDR + LEN, LEN,
+					  "bpf_trampoline_1"));
+	f->sample.time += 2 * NSEC_PER_SEC;
+	TEST_ASSERT_VAL("second image", known(f, ADDR + LEN, "bpf_trampoline_1", 0, 0));
 	return TEST_OK;
 }
 
