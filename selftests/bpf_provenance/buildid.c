@@ -710,9 +710,8 @@ static void expect_valid(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *s
 			last = i;
 	}
 	EXPECT_EQ(n - from, valid)
-		TH_LOG("%d of %d stacks have the build ID, the header is %sresident; number %d of %d to %d does not",
-		       valid, n - from, resident(self->header) ? "" : "not ",
-		       last, from, n - 1);
+		TH_LOG("%d of %d stacks have the build ID, the header is %sresident; not %d",
+		       valid, n - from, resident(self->header) ? "" : "not ", last - from);
 }
 
 /* The header was there when the file was mapped, and is not when it is asked for. */

@@ -802,7 +802,7 @@ static void report(uint64_t lost, double seconds, double cpu)
 	say("build IDs: %" PRIu64 " taken with the sample, %" PRIu64 " of these by a query, %"
 	    PRIu64 " from /proc later", data.by_id, data.by_query, data.by_proc);
 	if (data.lost_records)
-		say("%" PRIu64 " records of mappings or BPF programs lost: names can be missing or wrong",
+		say("%" PRIu64 " records of mappings or text lost: names can be missing or wrong",
 		    data.lost_records);
 	if (data.texts.dropped)
 		say("%" PRIu64 " ranges of BPF programs dropped for want of room",
