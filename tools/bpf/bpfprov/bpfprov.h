@@ -7,7 +7,9 @@
 #include <linux/compiler.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -77,6 +79,9 @@ int finish_output(FILE *f, const char *name);
 /* Was there a SIGINT or SIGTERM since catch_signals() was called? */
 void catch_signals(void);
 bool exiting(void);
+
+#define NSEC_PER_SEC	1000000000ULL
+uint64_t clock_ns(clockid_t clock);
 
 /* @s as a JSON string, quotes included. Bytes that are no UTF-8 become U+FFFD. */
 void json_string(FILE *f, const char *s);

@@ -23,7 +23,6 @@
 #include "bpftext.h"
 #include "ring.h"
 
-#define NSEC_PER_SEC	1000000000ULL
 #define HOLD_NS		50000000ULL
 #define MAX_PENDING	1000000
 
@@ -72,14 +71,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_error(state, "%s: no arguments are expected", arg);
 	}
 	return ARGP_ERR_UNKNOWN;
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
 /* --- output ------------------------------------------------------------------- */
@@ -318,7 +309,7 @@ static struct {
 	struct pending *pending;
 	size_t count, room;
 	uint64_t next;			/* the number that comes next; 0: any */
-	uint64_t begin, end;		/* CLOCK_REALTIME: when all rings were there */
+	uint64_t begin, end;		/* CLOCK_REALTIME: all rings were there, and read */
 	uint64_t events, lost, gone, counted;
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */

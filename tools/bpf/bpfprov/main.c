@@ -53,6 +53,14 @@ bool exiting(void)
 	return __atomic_load_n(&signalled, __ATOMIC_RELAXED);
 }
 
+uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
 void catch_signals(void)
 {
 	/* Without SA_RESTART: what waits is to end. A second one kills. */

@@ -112,14 +112,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
-
 /* --- interning ------------------------------------------------------------------ */
 
 /* Indices of equal things, by hash: an open table that grows. */
@@ -294,7 +286,7 @@ static void add_text(void *ctx, const struct bpf_text *t)
 /* What bpf_prog_info has not: images, and callbacks that the kernel added. */
 static void add_symbols(void)
 {
-	uint64_t time = now_ns(), end;
+	uint64_t time = clock_ns(CLOCK_MONOTONIC), end;
 	const struct ksym *s;
 	struct bpf_text t;
 
@@ -420,7 +412,7 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 
 static void read_rings(void)
 {
-	data.read_at = now_ns();
+	data.read_at = clock_ns(CLOCK_MONOTONIC);
 	rings_read(&data.rings, read_record, NULL);
 }
 
@@ -942,20 +934,20 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, d
 	rb = ring_buffer__new(bpf_map__fd(skel->maps.ring), read_sample, NULL, NULL);
 	if (!rb)
 		return -errno;
-	start = now_ns() / 1e9;
+	start = clock_ns(CLOCK_MONOTONIC) / 1e9;
 	*cpu = cpu_time();
 	for (;;) {
-		t = now_ns() / 1e9 - start;
+		t = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
 		if (exiting() || gone || (env.seconds && t >= env.seconds))
 			break;
 		ring_buffer__poll(rb, 100);
 		read_rings();
 		ring_buffer__consume(rb);
-		/* All samples that are older than this have been looked at. */
-		texts_forget(&data.texts, data.read_at);
 		if (t < next)
 			continue;
 		next = t + 1;
+		/* All samples that are older than this have been looked at. */
+		texts_forget(&data.texts, data.read_at);
 		gone = env.pid && kill(env.pid, 0) && errno == ESRCH;
 		if (tty)
 			fprintf(stderr, "\rsampling: %.0f s, %" PRIu64 " samples", t, data.samples);
@@ -964,7 +956,7 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, d
 		fprintf(stderr, "\r\033[K");
 	if (gone)
 		say("process %ld has ended", env.pid);
-	*seconds = now_ns() / 1e9 - start;
+	*seconds = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
 	detach(links, cpus);
 	read_rings();
 	ring_buffer__consume(rb);
