@@ -10,8 +10,8 @@ PATH=$PATH:/usr/sbin:/sbin
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # The tests of the scripts point these at synthetic trees.
 PATCHES=${PATCHES:-$TOP/patches}
-BUILD=${BUILD:-$TOP/build}
-CACHE=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpf-provenance}
+BUILD=$(realpath -m "${BUILD:-$TOP/build}")
+CACHE=$(realpath -m "${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpf-provenance}")
 # shellcheck disable=SC2034  # for the scripts that source this
 LINUX=$BUILD/linux
 # shellcheck disable=SC2034
@@ -52,6 +52,18 @@ plain_git()
 	GIT_COMMITTER_NAME="bpf-provenance developers" \
 	GIT_COMMITTER_EMAIL="devel@bpf-provenance.invalid" \
 		git -c core.autocrlf=false -c gc.auto=0 -c advice.detachedHead=false "$@"
+}
+
+# worktree DIR COMMIT: a checkout of build/linux's in DIR, which COMMIT is only for one
+# that is made: at first, or because build/linux was made anew and knows it no more.
+worktree()
+{
+	if [ ! -e "$1/.git" ] || ! plain_git -C "$1" rev-parse -q --verify HEAD >/dev/null 2>&1; then
+		rm -rf "$1" "$1.part"
+		plain_git -C "$LINUX" worktree prune
+		plain_git -C "$LINUX" worktree add -q --detach "$1.part" "$2"
+		plain_git -C "$LINUX" worktree move "$1.part" "$1"
+	fi
 }
 
 # fingerprint DIR [PATHSPEC...]: of what git knows of DIR, as it is in the working

@@ -127,9 +127,7 @@ cmd_bisect()
 	need_series
 	scratch
 	mkdir -p "$BUILD/out/bisect"
-	plain_git -C "$LINUX" worktree prune
-	[ -e "$BUILD/bisect/.git" ] ||
-		plain_git -C "$LINUX" worktree add -q --detach "$BUILD/bisect" base
+	worktree "$BUILD/bisect" base
 	all=$(commits | wc -l)
 	asked=$(questions)
 	to_bisect "$asked" >"$out/todo"
@@ -418,8 +416,11 @@ cmd_mail()
 			[ -n "$first" ] || first=$(git -C "$out/tree" rev-parse HEAD~1)
 			trailer=()
 			[ "$assisted" = "" ] || [ "$assisted" = none ] || trailer=(--trailer "Assisted-by: $assisted")
-			# The author is who signs it off.
-			git -C "$out/tree" commit -q --amend --no-edit --no-verify --reset-author "${trailer[@]}"
+			# The author is who signs it off, and who answers.
+			[ ! -f "$out/tree/MAINTAINERS" ] ||
+				sender=$sender perl -pi -e 's/^(M:\t).*\@bpf-provenance\.invalid>$/$1$ENV{sender}/' \
+					"$out/tree/MAINTAINERS"
+			git -C "$out/tree" commit -q -a --amend --no-edit --no-verify --reset-author "${trailer[@]}"
 		elif [ -n "$first" ]; then
 			git -C "$out/tree" reset -q --hard HEAD~1
 			break

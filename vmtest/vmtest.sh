@@ -11,7 +11,7 @@
 #       --no-build       take what is there
 #   -t, --test PROG[.TEST][,...]   only these
 #   -x, --exclude PROG.TEST[,...]  all but these
-#   -s, --shell          an interactive shell instead (exit or Ctrl-D ends it)
+#   -s, --shell          an interactive shell instead (exit or Ctrl-D ends it, and is 0)
 #       --gdb            wait for a debugger on localhost:1234
 #       --accel WHICH    auto (default; tries KVM by booting it), kvm, tcg
 #       --print-accel    only say which of kvm and tcg auto would take
@@ -24,7 +24,8 @@
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
 #                        its console matches
 #       --file FILE      put it into the guest, in /mnt
-#       --ktap FILE, --junit FILE   keep the results
+#       --ktap FILE, --junit FILE   keep the results; in the latter a run that is red for
+#                        another reason than a test's has a failed test case vmtest
 #       --log DIR        keep console and results there
 #   -q, --quiet          do not show the tests' output while they run
 #
@@ -106,6 +107,7 @@ fi
 for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
 	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is no number"
 done
+root=$("$TOP/scripts/fetch" root) || exit 2
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
 
 # --- what to boot -----------------------------------------------------------
@@ -114,7 +116,6 @@ if [ -z "$nobuild" ] && [ -z "$print_accel" ]; then
 	"$TOP/scripts/build" kernel "$flavour" >&2 || exit 2
 	[ ${#command[@]} != 0 ] || "$TOP/scripts/build" selftests >&2 || exit 2
 fi
-root=$("$TOP/scripts/fetch" root 2>/dev/null) || die "no toolchain root: run scripts/fetch root"
 kernel=${kernel:-$BUILD/out/$flavour/bzImage}
 [ -f "$kernel" ] || die "no kernel $kernel: run scripts/build kernel $flavour"
 selftests=${SELFTESTS:-$BUILD/out/prod/selftests}
@@ -200,7 +201,7 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 	[ -z "$gdb" ] || args+=(-gdb tcp:127.0.0.1:1234 -S)
 	if [ -n "$shell" ]; then
 		# shellcheck disable=SC2054
-		args+=(-chardev stdio,id=console,mux=on,signal=off -serial chardev:console
+		args+=(-chardev "stdio,id=console,mux=on,signal=off,logfile=$2" -serial chardev:console
 		       -mon chardev=console,mode=readline)
 		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" <&0 &
 	else
@@ -270,11 +271,6 @@ console=$run/console results=$run/results
 started=$(now)
 start "$accel" "$console" "$results"
 
-if [ -n "$shell" ]; then
-	while alive; do sleep 0.1; done
-	exit 0
-fi
-
 # --- watch it ---------------------------------------------------------------
 
 died='Kernel panic - not syncing|^(\[[^]]*\] )?(Oops|BUG: unable to handle)'
@@ -291,7 +287,7 @@ show()
 	shown=$n
 }
 
-while :; do
+while [ -z "$shell" ]; do
 	is_alive=1
 	alive || is_alive=""
 	t=$(now)
@@ -320,7 +316,10 @@ while :; do
 	sleep 0.1
 done
 tests_ended=$(now)
-if [ -z "$verdict" ]; then
+if [ -n "$shell" ]; then
+	while alive; do sleep 0.1; done
+	grep -aq "^$token exit " "$results" || verdict=lost
+elif [ -z "$verdict" ]; then
 	while alive; do
 		if [ $(($(now) - tests_ended)) -gt $((shutdown_timeout * 1000000)) ]; then
 			verdict=noshutdown
@@ -341,13 +340,28 @@ if [ -n "$log" ]; then
 	cp "$run/out" "$log/results"
 	[ ! -s "$run/qemu.log" ] || cp "$run/qemu.log" "$log/qemu.log"
 fi
-if [ -n "$junit" ]; then
-	cp "$run/out" "$BUILD/out/$flavour/junit.ktap"
+
+# write_junit CODE WHY: the results, and WHY the run is red where that is no test's.
+write_junit()
+{
+	local o=$BUILD/out/$flavour
+	[ -n "$junit" ] || return 0
+	mkdir -p "$o"
+	if [ "$1" = 0 ] || { [ "$1" = 1 ] && grep -qE '^ *not ok ' "$run/out"; }; then
+		cp "$run/out" "$o/junit.ktap"
+	else
+		awk -v why="$2" '
+			!n && /^1\.\.[0-9]+/ { n = substr($1, 4) + 1; $0 = "1.." n }
+			{ print }
+			END { if (!n) print "KTAP version 1\n1.." ++n; print "not ok " n " vmtest # " why }
+		' "$run/out" >"$o/junit.ktap"
+	fi
+	rm -f "$o/junit.xml"
 	# shellcheck disable=SC2016
 	"$TOP/scripts/build" in "$flavour" bash -c 'tools/testing/kunit/kunit.py parse \
 		--junit="$OUT/junit.xml" "$OUT/junit.ktap"' >"$run/kunit.log" 2>&1 || true
-	mv "$BUILD/out/$flavour/junit.xml" "$junit" || die "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"
-fi
+	mv "$o/junit.xml" "$junit" || warn "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"
+}
 
 # decode: the oops with source lines, as far as this kernel's vmlinux is there.
 decode()
@@ -388,6 +402,7 @@ fail()
 	local code=$1
 	shift
 	printf 'vmtest.sh: FAILED: %s\n' "$*" >&2
+	write_junit "$code" "$*"
 	[ "$code" = 1 ] || [ "$code" = 8 ] || {
 		echo "--- console"
 		if [ "$code" = 4 ] || [ "$code" = 5 ]; then decode; else tail -n 15 "$console"; fi
@@ -414,9 +429,10 @@ esac
 splats=$("$HERE/splats" "$console" "$flavour") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
 [ "$verdict" != noshutdown ] || fail 9 "the VM did not end within $shutdown_timeout s after its tests"
 status=$(sed -n "s/^$token exit //p" "$results")
-if grep -aqE '^K?TAP version' "$run/out" || [ ${#command[@]} = 0 ]; then
+if grep -aqE '^K?TAP version' "$run/out" || [ -z "$shell${command[*]}" ]; then
 	summary=$(awk -f "$HERE/ktap.awk" "$run/out") || { echo "$summary" >&2; fail 8 "the results are incomplete"; }
 	say "$(tail -n 1 <<<"$summary"), boot $boot_ms ms, all $((($(now) - started) / 1000)) ms"
 	! grep -q '^fail' <<<"$summary" || fail 1 "$(grep -c '^fail' <<<"$summary") tests failed"
 fi
 [ "$status" = 0 ] || fail 1 "the command's exit status was $status"
+write_junit 0

@@ -24,7 +24,9 @@
  * (FS_WRITERS_COUNTED), or contents that are sealed (fs-verity). What it does
  * not see is a page that is written by a device to which it was pinned before
  * the last writer closed the file: a fill does not take pages that may be
- * pinned. Size and ctime are compared as well: they cost little, and catch a
+ * pinned. It does take those of which somebody has a plain reference, most of whom
+ * only read: direct I/O of NFS and Ceph that goes on into a mapping after the last
+ * writer has closed and unmapped the file is not seen. Size and ctime are compared as well: they cost little, and catch a
  * file system that set the flag wrongly.
  *
  * Lifetime: an entry holds no reference to the inode. clear_inode() removes it
@@ -48,13 +50,13 @@
 #include <linux/irq_work.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
+#include <linux/pagemap.h>
 #include <linux/percpu.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/sysctl.h>
 #include <linux/task_work.h>
-#include <linux/uio.h>
 #include <linux/vma_snapshot.h>
 #include <linux/workqueue.h>
 
@@ -100,6 +102,15 @@ static struct kmem_cache *entry_cache;
 
 /* May entries be inserted? Changes under switch_lock, read under a bucket's. */
 static bool filling;
+
+/*
+ * The key may be seen before what was made for it, where it is a variable: it is no
+ * barrier. Pairs with the release in make_table().
+ */
+static bool have_table(void)
+{
+	return smp_load_acquire(&buckets);
+}
 
 static struct build_id_bucket *bucket_of(const struct inode *inode)
 {
@@ -173,9 +184,12 @@ static bool entry_matches(const struct build_id_entry *e, const struct inode *in
 static __always_inline int cache_read(const struct inode *inode, unsigned char *build_id,
 				      __u32 *size)
 {
-	const struct build_id_entry *e = bucket_find(bucket_of(inode), inode);
+	const struct build_id_entry *e;
 	enum build_id_state state;
 
+	if (unlikely(!have_table()))
+		return -EAGAIN;
+	e = bucket_find(bucket_of(inode), inode);
 	if (!e)
 		return -EAGAIN;
 	/* Pairs with the release in fill_end(): the rest is complete. */
@@ -312,7 +326,8 @@ static struct build_id_entry *fill_begin(const struct file *file)
 	struct build_id_bucket *b;
 	bool inserted = false;
 
-	if (!static_branch_unlikely(&build_id_cache_key) || !cacheable_file(file))
+	if (!static_branch_unlikely(&build_id_cache_key) || !have_table() ||
+	    !cacheable_file(file))
 		return NULL;
 	/* Not worth waiting for, and the task may be on its way to user mode. */
 	e = kmem_cache_zalloc(entry_cache, GFP_NOWAIT);
@@ -383,23 +398,20 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 }
 
 /*
- * Reads a byte at @pos as far as that is possible without waiting for the
- * storage, which starts readahead if it is not.
+ * Has the page at @pos read ahead, as a page fault does, where the file system does
+ * not wait for it. Reading would be a change: of the access time, and of where the
+ * file's own readers are taken to be.
  */
-static bool read_nowait(struct file *file, loff_t pos)
+static void read_ahead(struct file *file, loff_t pos)
 {
-	char byte;
-	struct kvec kvec = { .iov_base = &byte, .iov_len = 1 };
-	struct iov_iter iter;
-	struct kiocb kiocb;
+	struct address_space *mapping = file->f_mapping;
+	struct file_ra_state ra = {};
+	DEFINE_READAHEAD(ractl, file, &ra, mapping, pos >> PAGE_SHIFT);
 
-	if (!(file->f_mode & FMODE_NOWAIT) || !file->f_op->read_iter)
-		return false;
-	init_sync_kiocb(&kiocb, file);
-	kiocb.ki_flags = IOCB_NOWAIT;	/* and not IOCB_DIRECT */
-	kiocb.ki_pos = pos;
-	iov_iter_kvec(&iter, ITER_DEST, &kvec, 1, 1);
-	return file->f_op->read_iter(&kiocb, &iter) == 1;
+	if (!(file->f_mode & FMODE_NOWAIT) || !mapping->a_ops->readahead)
+		return;
+	file_ra_state_init(&ra, mapping);
+	page_cache_sync_ra(&ractl, 1);
 }
 
 /* Fills from what the page cache has. What it lacks, the next fill may find. */
@@ -414,9 +426,9 @@ static void fill_nowait(struct file *file)
 	if (!e)
 		return;
 	err = build_id_read(file, build_id, &len, &page_cache);
-	if (err == -EFAULT && read_nowait(file, page_cache.missing))
-		err = build_id_read(file, build_id, &len, &page_cache);
 	fill_end(e, err, build_id, len);
+	if (err == -EFAULT)
+		read_ahead(file, page_cache.missing);
 }
 
 /*
@@ -529,7 +541,8 @@ static void take_back_from_sleepers(struct irq_work *work)
  *
  * When current returns to user mode, the file that is mapped at @addr then has
  * its headers read, if they are in the page cache; if not, reading them ahead
- * is started, and a later request will find them. Waits for no storage. For
+ * is started, and a later request will find them. Does not wait for them; the
+ * file system may wait for where they are on its storage, as in a page fault. For
  * what never returns to user mode, kernel threads and io_uring's workers, it
  * does nothing.
  *
@@ -540,7 +553,7 @@ void build_id_request(unsigned long addr)
 	struct build_id_misses *mine;
 	struct build_id_miss *m;
 
-	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING))
+	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING) || !have_table())
 		return;
 	/* Any CPU's would do: an entry is claimed, not owned by the CPU. */
 	mine = raw_cpu_ptr(misses);
@@ -592,8 +605,8 @@ static int make_table(void)
 	for (i = 0; i < nr; i++)
 		spin_lock_init(&table[i].lock);
 	bucket_bits = ilog2(nr);
-	/* Readers get here through the static key, which is switched on later. */
-	buckets = table;
+	/* Pairs with the acquire in have_table(): the rest is complete. */
+	smp_store_release(&buckets, table);
 	return 0;
 }
 

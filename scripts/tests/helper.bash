@@ -15,6 +15,13 @@ sandbox()
 	mkdir -p "$PATCHES" "$CACHE"
 }
 
+# common FUNCTION ARGS...: one of common.sh's.
+common()
+{
+	# shellcheck disable=SC2016
+	bash -c '. "$0/common.sh"; "$@"' "$SCRIPTS" "$@"
+}
+
 # tiny_kernel DIR [VERSION]
 tiny_kernel()
 {
@@ -27,6 +34,7 @@ tiny_kernel()
 	printf '*.o\n\n#\n# Debian packaging: ignore all\n#\n/*\n!/debian/\n' >"$1/.gitignore"
 	printf 'int f%d(void)\n{\n\treturn %d;\n}\n\n' 1 1 2 2 3 3 4 4 5 5 6 6 >"$1/lib/a.c"
 	printf 'int g(void)\n{\n\treturn 0;\n}\n' >"$1/lib/b.c"
+	printf 'Maintainers List\n\n' >"$1/MAINTAINERS"
 }
 
 # as_tarball DIR OUT: the way kernel.org and Debian pack it.
@@ -77,6 +85,8 @@ made_series()
 	sed -i 's/return 2/return 22/' "$LINUX/lib/a.c"
 	commit "lib: Return 22"
 	echo "int new;" >"$LINUX/lib/new.c"
+	printf 'NEW\nM:\tbpf-provenance developers <devel@bpf-provenance.invalid>\nF:\tlib/new.c\n' |
+		tee "$COPIES/MAINTAINERS" >>"$LINUX/MAINTAINERS"
 	commit "lib: Add new.c"
 	"$SCRIPTS/series" export --topic topic-a
 }

@@ -144,6 +144,9 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	grep -q "It does one thing" v2-0000-cover-letter.patch
 	grep -q "^Signed-off-by[:] A Sender <sender@example.org>" v2-0001-*.patch
 	grep -q "^From: A Sender <sender@example.org>" v2-0001-*.patch
+	grep -qx "+M:	A Sender <sender@example.org>" v2-0002-*.patch
+	run grep -l bpf-provenance.invalid ./*.patch
+	[ "$status" = 1 ]
 	# The selftests topic stands before it: a prerequisite, not a part.
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch

@@ -89,6 +89,14 @@ setup() { sandbox; }
 	[[ $output == *"selftests/t/t.c is missing"* ]]
 }
 
+@test "series: a line in MAINTAINERS that no patch adds is refused" {
+	made_series
+	echo "S:	Orphan" >>"$COPIES/MAINTAINERS"
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"MAINTAINERS has lines that no patch adds"*"Orphan"* ]]
+}
+
 @test "series: a patch edited by hand is refused" {
 	made_series
 	sed -i 's/Because\./Because of this./' "$PATCHES"/topic-a/0001-*.patch
@@ -264,7 +272,10 @@ setup() { sandbox; }
 
 @test "series: clean removes nothing but its own, and nothing that git cannot read" {
 	made_series
+	common worktree "$BUILD/control" series
 	echo precious >"$BUILD/precious"
+	flock "$BUILD/lock" "$SCRIPTS/series" clean && false
+	[ -f "$LINUX/lib/a.c" ]
 	"$SCRIPTS/series" clean
 	[ "$(ls "$BUILD")" = precious ]
 	"$SCRIPTS/series" tree
@@ -272,6 +283,17 @@ setup() { sandbox; }
 	run "$SCRIPTS/series" clean
 	[ "$status" != 0 ]
 	[ -f "$LINUX/lib/a.c" ]
+}
+
+@test "series: a checkout of a build/linux that is gone is made anew" {
+	made_series
+	common worktree "$BUILD/control" base
+	rm -rf "$LINUX"
+	"$SCRIPTS/series" tree
+	common worktree "$BUILD/control" series
+	[ "$(git -C "$BUILD/control" rev-parse HEAD)" = "$(git -C "$LINUX" rev-parse series)" ]
+	common worktree "$BUILD/control" base
+	[ "$(git -C "$BUILD/control" rev-parse HEAD)" = "$(git -C "$LINUX" rev-parse series)" ]
 }
 
 @test "series: a previous state is never overwritten by the next" {

@@ -338,6 +338,7 @@ TEST_F(usage, bad_arguments)
 		{ "events", "-d", "0" },
 		{ "events", "--ring-pages", "3" },
 		{ "events", "--ring-pages", "" },
+		{ "events", "--now", "-d", "1" },
 		{ "confine" },
 		{ "confine", "x" },
 		{ "confine", "--ip", "192.0.2.1" },
@@ -853,8 +854,9 @@ TEST_F(confine, addresses)
 	struct sockaddr_in to = { .sin_family = AF_INET }, from;
 	socklen_t len = sizeof(from);
 	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	static const char * const here[] = { "127.0.0.1", "0.0.0.0" };
 	char text[INET_ADDRSTRLEN];
-	int server, s, port;
+	int server, s, port, i;
 	struct tool t;
 
 	/* The control: nothing holds it yet. */
@@ -870,8 +872,9 @@ TEST_F(confine, addresses)
 	EXPECT_STREQ(ADDR1, bound_to(ADDR1, 80, &server));
 	ASSERT_EQ(0, listen(server, 8));
 	/* localhost is the address; and port 81 of it is sent to port 80. */
-	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
-	for (port = 80; port <= 81; port++) {
+	for (i = 0; i < 4; i++) {
+		inet_pton(AF_INET, here[i / 2], &to.sin_addr);
+		port = 80 + i % 2;
 		to.sin_port = htons(port);
 		s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 		ASSERT_EQ(0, connect(s, (void *)&to, sizeof(to)));
@@ -888,6 +891,101 @@ TEST_F(confine, addresses)
 	EXPECT_EQ(EPERM, errno);
 	close(s);
 	close(server);
+}
+
+/* connect() of a socket that has no port, but a protocol in its place. */
+TEST_F(confine, raw)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sin);
+	char text[INET_ADDRSTRLEN];
+	struct tool t;
+	int s;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	s = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+	ASSERT_LE(0, s);
+	inet_pton(AF_INET, ADDR2, &sin.sin_addr);
+	ASSERT_EQ(0, connect(s, (void *)&sin, sizeof(sin)));
+	ASSERT_EQ(0, getsockname(s, (void *)&sin, &len));
+	inet_ntop(AF_INET, &sin.sin_addr, text, sizeof(text));
+	EXPECT_STREQ(ADDR1, text) {
+		TH_LOG("a raw socket connects from %s", text);
+	}
+	close(s);
+}
+
+/* An AF_INET6 socket of SCTP, for IPv4: its address stands in fewer places. */
+TEST_F(confine, sctp6)
+{
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(9) };
+	struct tool t;
+	socklen_t len = sizeof(sin);
+	char text[INET_ADDRSTRLEN];
+	int server, s;
+
+	server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_SCTP);
+	if (server < 0)
+		SKIP(return, "needs CONFIG_IP_SCTP");
+	inet_pton(AF_INET, ADDR2, &sin.sin_addr);
+	ASSERT_EQ(0, bind(server, (void *)&sin, sizeof(sin)));
+	ASSERT_EQ(0, listen(server, 1));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+
+	s = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_SCTP);
+	ASSERT_LE(0, s);
+	EXPECT_EQ(0, bind(s, (void *)&any, sizeof(any)));
+	inet_pton(AF_INET6, "::ffff:" ADDR2, &to.sin6_addr);
+	EXPECT_EQ(0, connect(s, (void *)&to, sizeof(to)))
+		TH_LOG("%s", strerror(errno));
+	close(s);
+	s = accept(server, (void *)&sin, &len);
+	ASSERT_LE(0, s);
+	EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &sin.sin_addr, text, sizeof(text)));
+	close(s);
+	close(server);
+}
+
+/* What is bound to the address that was replaced goes on answering from there. */
+TEST_F(confine, replaced_sender)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET }, from;
+	socklen_t len = sizeof(sin);
+	char text[INET_ADDRSTRLEN];
+	int server, s, other;
+	struct tool t;
+	char c;
+
+	other = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	inet_pton(AF_INET, "127.0.0.1", &sin.sin_addr);
+	ASSERT_EQ(0, bind(other, (void *)&sin, sizeof(sin)));
+	server = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	inet_pton(AF_INET, ADDR2, &sin.sin_addr);
+	ASSERT_EQ(0, bind(server, (void *)&sin, sizeof(sin)));
+	ASSERT_EQ(0, getsockname(server, (void *)&sin, &len));
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	from = (struct sockaddr_in){ .sin_family = AF_INET };
+	ASSERT_EQ(0, bind(s, (void *)&from, sizeof(from)));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR2)));
+	tool_free(&t);
+
+	ASSERT_EQ(1, sendto(s, "x", 1, 0, (void *)&sin, sizeof(sin)))
+		TH_LOG("%s", strerror(errno));
+	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, (void *)&from, &len));
+	EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+	/* Bound before either of them came, to neither's address. */
+	EXPECT_EQ(-1, sendto(other, "x", 1, 0, (void *)&sin, sizeof(sin)));
+	EXPECT_EQ(EPERM, errno);
+	close(other);
+	close(server);
+	close(s);
 }
 
 /* listen() without bind(), and the first datagram. */

@@ -23,8 +23,9 @@ int removed, open_runs, read_result;
 struct cache_events events;
 
 /* bpf_file_build_id() of the file that target executed. */
-int exec_runs, exec_result;
+int exec_runs, exec_result, exec_large_result;
 unsigned char exec_id[24];
+unsigned char exec_large[128 * 1024];	/* more than a page, on every architecture */
 
 /* The same of a file that target opens, in the program that user space names. */
 enum asks_at_open asks_at_open;
@@ -159,6 +160,7 @@ int BPF_PROG(on_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm 
 	if (p->tgid != target)
 		return 0;
 	exec_result = bpf_file_build_id(bprm->file, exec_id, sizeof(exec_id));
+	exec_large_result = bpf_file_build_id(bprm->file, exec_large, sizeof(exec_large));
 	exec_runs++;
 	return 0;
 }

@@ -458,6 +458,37 @@ TEST_F(faults, note_not_resident)
 }
 
 /*
+ * Task context: a note may be empty, and the same ones may be in many segments: those
+ * behind a thousand are not looked at, which an NMI would have to wait for.
+ */
+TEST_F(faults, many_notes)
+{
+	static const int empty[] = { 1000, 1100 };
+	unsigned char id[ID_SIZE];
+	Elf64_Phdr phdr = {
+		.p_type = PT_NOTE,
+		.p_offset = 256,
+		.p_align = 4,
+	};
+	int i;
+
+	for (i = 0; i < (int)ARRAY_LEN(empty); i++) {
+		phdr.p_filesz = empty[i] * sizeof(Elf64_Nhdr) + sizeof(struct elf_note);
+		new_file(_metadata, self, phdr.p_offset + empty[i] * sizeof(Elf64_Nhdr));
+		ASSERT_EQ(sizeof(phdr), pwrite(self->fd, &phdr, sizeof(phdr),
+					       offsetof(struct elf_file, phdr[0])));
+		map_file(_metadata, self, PAGE);
+		EXPECT_EQ(i ? 0 : ID_SIZE, procmap_build_id(self->map, id))
+			TH_LOG("behind %d notes", empty[i]);
+		munmap(self->map, self->map_size);
+		self->map = MAP_FAILED;
+		close(self->fd);
+		self->fd = -1;
+	}
+	unlink(self->path);
+}
+
+/*
  * Ends a kernel on which reclaim does not come back within ten seconds, after it
  * has shown where the CPU is.
  */
@@ -730,7 +761,9 @@ TEST_F(nmi, cold)
 /* Nobody asked for build IDs when the file was mapped: the first sample asks. */
 TEST_F(nmi, after_user_mode)
 {
+	const struct timespec long_ago[2] = { { .tv_sec = 1 }, { .tv_nsec = UTIME_OMIT } };
 	struct utsname kernel;
+	struct stat st;
 	time_t end;
 	int first;
 
@@ -739,6 +772,8 @@ TEST_F(nmi, after_user_mode)
 #endif
 	ASSERT_EQ(0, switch_cache(false));
 	spin_in_library(_metadata, self);
+	/* Before the last change, so that who reads the file would set it. */
+	ASSERT_EQ(0, utimensat(AT_FDCWD, self->path, long_ago, 0));
 	ASSERT_EQ(0, switch_cache(true));
 	ASSERT_EQ(0, buildid__load(self->skel));
 	attach_nmi(_metadata, self);
@@ -761,6 +796,8 @@ TEST_F(nmi, after_user_mode)
 	sample(_metadata, self, 20);
 
 	expect_valid(_metadata, self, first);
+	ASSERT_EQ(0, stat(self->path, &st));
+	EXPECT_EQ(1, st.st_atim.tv_sec);
 	/* And now it does not matter any more. */
 	ASSERT_EQ(0, page_out(self->header));
 	first = self->skel->bss->nr_samples;
@@ -1035,6 +1072,37 @@ TEST_F(cache, open_for_write)
 	EXPECT_EQ(2, events->fills);
 	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
 	EXPECT_EQ(1, events->hits);
+}
+
+/*
+ * Task context: each mapping of a page is a reference to it, and a pin as many as
+ * this file has mappings. It is kept.
+ */
+TEST_F(cache, mapped_often)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	char *maps[1200];
+	int i;
+
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	/* Not to be executed: nobody asks when they are mapped. */
+	for (i = 0; i < (int)ARRAY_LEN(maps); i++) {
+		maps[i] = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_POPULATE, self->f.fd, 0);
+		ASSERT_NE(MAP_FAILED, maps[i]);
+		ASSERT_TRUE(resident(maps[i]));
+	}
+	ASSERT_EQ(0, events->parses);
+	map_file(_metadata, &self->f, PAGE);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	EXPECT_EQ(1, events->hits);
+	EXPECT_EQ(1, events->parses);
+	for (i = 0; i < (int)ARRAY_LEN(maps); i++)
+		munmap(maps[i], PAGE);
 }
 
 /* Task context: that a file has no build ID is kept, that it could not be read is not. */
@@ -1910,6 +1978,7 @@ TEST_F(kfunc, exec)
 		EXPECT_EQ(len ?: -ENOENT, self->f.skel->bss->exec_result)
 			TH_LOG("%s", programs[i]);
 		EXPECT_EQ(0, memcmp(id, self->f.skel->bss->exec_id, len));
+		EXPECT_EQ(-E2BIG, self->f.skel->bss->exec_large_result);
 		len ? with++ : without++;
 	}
 	EXPECT_LT(0, with);

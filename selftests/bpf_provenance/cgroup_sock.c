@@ -1587,6 +1587,64 @@ TEST_F(autobind, released_with_the_port)
 	close(fd);
 }
 
+/* A program that is gone chooses no more, and what it chose is not kept for ever. */
+TEST_F(autobind, released_with_the_program)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN4));
+	ASSERT_EQ(0, bpf_link__destroy(self->skel->links.one_ip_autobind));
+	self->skel->links.one_ip_autobind = NULL;
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
+	EXPECT_NE(0, port_of(fd));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, "0.0.0.0"));
+	close(fd);
+}
+
+/* No port is left for a socket that had one: a sender may be about to read its address. */
+TEST_F(autobind, kept_where_no_port_is_left)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd, holder, v6only, range = 40000 | 40000 << 16;
+	socklen_t len = sizeof(union addr);
+	union addr a;
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	/* Bound outside the policy's sight. */
+	self->skel->bss->policy.netns = 0;
+	holder = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, holder);
+	ASSERT_EQ(0, bind(holder, &a.sa, make_addr(&a, PIN6, 40000)));
+	self->skel->bss->policy.netns = self->net.cookie;
+
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range,
+				sizeof(range)));
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
+	EXPECT_EQ(EAGAIN, errno);
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN6));
+	EXPECT_EQ(0, a.in6.sin6_port);
+	len = sizeof(v6only);
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+	EXPECT_EQ(0, v6only);
+	close(holder);
+	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
+	EXPECT_EQ(40000, port_of(fd));
+	close(fd);
+}
+
 /* So does IPV6_V6ONLY, which an IPv6 address sets. */
 TEST_F(autobind, ipv6only_released_with_the_port)
 {

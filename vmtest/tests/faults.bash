@@ -7,7 +7,7 @@ setup_file()
 {
 	FLAVOUR=$(basename "$BATS_TEST_DIRNAME")
 	export FLAVOUR VMTEST=$BATS_TEST_DIRNAME/../../vmtest.sh
-	export MODULE=$BATS_TEST_DIRNAME/../../../build/out/$FLAVOUR/faults/planted_faults.ko
+	export MODULE=${BUILD:-$BATS_TEST_DIRNAME/../../../build}/out/$FLAVOUR/faults/planted_faults.ko
 }
 
 # commit FAULT [OPTIONS]: in a guest of its own; the command's status is 0.

@@ -7,11 +7,11 @@ setup() { TOP=$BATS_TEST_DIRNAME/../..; }
 
 planted() # WHAT: the parser of the series without it
 {
-	cp "$TOP/build/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
+	cp "${BUILD:-$TOP/build}/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
 	sed -i "s/$1//" "$BATS_TEST_TMPDIR/buildid.c"
-	! cmp -s "$TOP/build/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
+	! cmp -s "${BUILD:-$TOP/build}/linux/lib/buildid.c" "$BATS_TEST_TMPDIR/buildid.c"
 	run "$TOP/scripts/fuzz" parser --seconds 120 --seed 3 --source "$BATS_TEST_TMPDIR/buildid.c"
-	rm -rf "$TOP/build/out/prod/fuzz-source"
+	rm -rf "${BUILD:-$TOP/build}/out/prod/fuzz-source"
 	echo "$output"
 	[ "$status" = 1 ]
 	[[ $output == *"0 passed, 1 failed"* ]]

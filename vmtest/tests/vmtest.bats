@@ -160,7 +160,7 @@ teardown()
 }
 
 @test "vmtest: a test program that does not start is a failure" {
-	cp -r "$BATS_TEST_DIRNAME/../../build/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
+	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
 	printf '#!/bin/sh\nexit 127\n' >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock"
 	SELFTESTS=$BATS_TEST_TMPDIR/selftests vm -t contexts
 	[ "$status" = 1 ]
@@ -168,7 +168,7 @@ teardown()
 }
 
 @test "vmtest: a test whose name -l has no room for is a failure" {
-	cp -r "$BATS_TEST_DIRNAME/../../build/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
+	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
 	cat >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock" <<-"EOF"
 	#!/bin/sh
 	printf '%-20s %-25s %s\n' '# FIXTURE' VARIANT TEST matrix A_VARIANT_OF_26_CHARACTERS cell
@@ -245,17 +245,45 @@ teardown()
 	vm -q --junit "$BATS_TEST_TMPDIR/j.xml" -t contexts.contexts.sleepable
 	[ "$status" = 0 ]
 	grep -q 'testcase.*sleepable' "$BATS_TEST_TMPDIR/j.xml"
+	run grep '<failure' "$BATS_TEST_TMPDIR/j.xml"
+	[ "$status" = 1 ]
+}
+
+@test "vmtest: JUnit XML is as red as the run" {
+	vm -q --junit "$BATS_TEST_TMPDIR/j.xml" -- bash -c '
+		printf "KTAP version 1\n1..1\nok 1 fine\n"; echo "<4>WARNING: at x" >/dev/kmsg'
+	[ "$status" = 5 ]
+	grep -q 'testcase name="fine"' "$BATS_TEST_TMPDIR/j.xml"
+	grep -A 1 'testcase name="vmtest"' "$BATS_TEST_TMPDIR/j.xml" | grep -q '<failure'
+	vm -q --junit "$BATS_TEST_TMPDIR/j.xml" -- false
+	[ "$status" = 1 ]
+	grep -A 1 'testcase name="vmtest"' "$BATS_TEST_TMPDIR/j.xml" | grep -q '<failure'
+}
+
+# shell: an interactive one that has come up, with its ends in 5 and 6.
+shell()
+{
+	local line
+	coproc VM { "$VMTEST" --no-build --accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -s 2>&1; }
+	pid=$VM_PID
+	exec 5<&"${VM[0]}" 6>&"${VM[1]}"
+	while read -r -t 60 line <&5; do
+		[[ $line != *"all tests: /mnt/guest-tests"* ]] || return 0
+	done
+	return 1
 }
 
 @test "vmtest: the interactive shell answers, and exit ends the VM" {
-	coproc VM { "$VMTEST" --no-build --accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -s 2>&1; }
-	while read -r -t 60 line <&"${VM[0]}"; do
-		[[ $line != *"all tests: /mnt/guest-tests"* ]] || break
-	done
-	printf 'echo an$((40 + 2))swer; exit\n' >&"${VM[1]}"
-	found=
-	while read -r -t 60 line <&"${VM[0]}"; do
-		[[ $line != *an42swer* ]] || found=1
-	done
-	[ "$found" = 1 ]
+	shell
+	printf 'echo an$((40 + 2))swer; exit\n' >&6
+	timeout 60 cat <&5 | grep an42swer
+	wait "$pid"
+}
+
+@test "vmtest: a panic in the interactive shell is no success" {
+	shell
+	printf 'echo c >/proc/sysrq-trigger\n' >&6
+	timeout 600 cat <&5 >/dev/null
+	wait "$pid" || status=$?
+	[ "$status" = 4 ]
 }

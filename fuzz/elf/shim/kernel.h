@@ -41,7 +41,9 @@ typedef unsigned long pgoff_t;
 /* It says that a caller is wrong, which no file can make it be. */
 #define WARN_ON(x)		({ if (x) abort(); 0; })
 #define guard(x)		shim_guard
+#define smp_rmb()		do { } while (0)
 
+#define GUP_PIN_COUNTING_BIAS	1024
 #define PAGE_SHIFT		12
 #define PAGE_SIZE		(1UL << PAGE_SHIFT)
 #define MAX_LFS_FILESIZE	INT64_MAX
@@ -99,7 +101,11 @@ static inline void folio_put(struct folio *f) { f->refs--; }
 static inline size_t folio_size(const struct folio *f) { return f->size; }
 static inline loff_t folio_pos(const struct folio *f) { return f->pos; }
 static inline bool folio_test_uptodate(const struct folio *f) { return f->uptodate; }
+/* As of large folios, whose pins are counted apart. */
+static inline bool folio_has_pincount(const struct folio *f) { (void)f; return true; }
 static inline bool folio_maybe_dma_pinned(const struct folio *f) { return f->pinned; }
+static inline int folio_ref_count(const struct folio *f) { return f->refs; }
+static inline int folio_mapcount(const struct folio *f) { (void)f; return 0; }
 static inline void *kmap_local_folio(struct folio *f, size_t off) { return f->data + off; }
 static inline void kunmap_local(const void *addr) { (void)addr; }
 

@@ -18,6 +18,7 @@
 
 #define AF_INET		2
 #define AF_INET6	10
+#define SOCK_RAW	3
 
 #define REFUSE		0
 #define ALLOW		1
@@ -137,11 +138,12 @@ static __always_inline __u16 localhost_is(const struct policy *p, bool ip4, __u1
 	return port;
 }
 
+/* "Any" is localhost, too, for who connects or sends to it. */
 static __always_inline void redirect4(const struct policy *p, struct bpf_sock_addr *ctx)
 {
 	struct words to;
 
-	if (!is_localhost4(ctx->user_ip4))
+	if (ctx->user_ip4 && !is_localhost4(ctx->user_ip4))
 		return;
 	ctx->user_port = localhost_is(p, true, ctx->user_port, &to);
 	ctx->user_ip4 = to.w[3];
@@ -150,9 +152,9 @@ static __always_inline void redirect4(const struct policy *p, struct bpf_sock_ad
 static __always_inline void redirect6(const struct policy *p, struct bpf_sock_addr *ctx)
 {
 	struct words a = user_ip6(ctx), to;
-	bool ip4 = is_mapped(&a) && is_localhost4(a.w[3]);
+	bool ip4 = is_mapped(&a);
 
-	if (!ip4 && !is_localhost6(&a))
+	if (ip4 ? a.w[3] && !is_localhost4(a.w[3]) : !is_any(&a) && !is_localhost6(&a))
 		return;
 	ctx->user_port = localhost_is(p, ip4, ctx->user_port, &to);
 	set_user_ip6(ctx, &to);
@@ -210,21 +212,44 @@ static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *
 	return ALLOW;
 }
 
+/* Raw sockets have a protocol in the place of the port, and may be bound at any time. */
+static __always_inline bool is_bound(const struct bpf_sock_addr *ctx)
+{
+	return ctx->sk->src_port && ctx->type != SOCK_RAW;
+}
+
+static __always_inline struct words bound6(const struct bpf_sock *sk)
+{
+	return (struct words){ { sk->src_ip6[0], sk->src_ip6[1], sk->src_ip6[2], sk->src_ip6[3] } };
+}
+
+/* AF_INET6 sockets have their IPv4 address in both places, but for those of SCTP. */
+static __always_inline bool is_bound_to4(const struct bpf_sock_addr *ctx, __u32 ip)
+{
+	struct words a;
+
+	if (ctx->sk->src_ip4 == ip)
+		return true;
+	if (ctx->family != AF_INET6)
+		return false;
+	a = bound6(ctx->sk);
+	return is_mapped(&a) && a.w[3] == ip;
+}
+
 /*
  * A socket that is bound already was bound through these hooks, or before they
- * came: then it does not connect. AF_INET6 sockets have their IPv4 address there too.
+ * came: then it does not connect.
  */
 static __always_inline int source4(const struct policy *p, struct bpf_sock_addr *ctx,
 				   bool from_mapped)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = p->ip4 };
 	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
-	struct bpf_sock *sk = ctx->sk;
 
-	if (!p->has_ip4 || !sk)
+	if (!p->has_ip4 || !ctx->sk)
 		return REFUSE;
-	if (sk->src_port)
-		return sk->src_ip4 == p->ip4 ? ALLOW : REFUSE;
+	if (is_bound(ctx))
+		return is_bound_to4(ctx, p->ip4) ? ALLOW : REFUSE;
 	if (!from_mapped)
 		return bind_result(bpf_bind(ctx, (void *)&sin, sizeof(sin)));
 	sin6.sin6_addr.s6_addr32[2] = bpf_htonl(0xffff);
@@ -235,16 +260,12 @@ static __always_inline int source4(const struct policy *p, struct bpf_sock_addr 
 static __always_inline int source6(const struct policy *p, struct bpf_sock_addr *ctx)
 {
 	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
-	struct bpf_sock *sk = ctx->sk;
 	struct words bound;
 
-	if (!p->has_ip6 || !sk)
+	if (!p->has_ip6 || !ctx->sk)
 		return REFUSE;
-	if (sk->src_port) {
-		bound.w[0] = sk->src_ip6[0];
-		bound.w[1] = sk->src_ip6[1];
-		bound.w[2] = sk->src_ip6[2];
-		bound.w[3] = sk->src_ip6[3];
+	if (is_bound(ctx)) {
+		bound = bound6(ctx->sk);
 		return is_own6(p, &bound) ? ALLOW : REFUSE;
 	}
 	sin6.sin6_addr.s6_addr32[0] = p->ip6[0];
@@ -340,16 +361,25 @@ int connect6(struct bpf_sock_addr *ctx)
 	return ip4 ? source4(p, ctx, true) : source6(p, ctx);
 }
 
-/* A source that is named is to be the cgroup's; one that is not becomes it. */
+/*
+ * A source that is named is to be the cgroup's; one that is not becomes it. A socket that
+ * was bound to what the cgroup had before goes on sending from there.
+ */
 SEC("cgroup/sendmsg4")
 int sendmsg4(struct bpf_sock_addr *ctx)
 {
 	const struct policy *p = get_policy();
+	__u32 src = ctx->msg_src_ip4;
 
-	if (!p || !p->has_ip4 || (ctx->msg_src_ip4 && ctx->msg_src_ip4 != p->ip4))
+	if (!p || !p->has_ip4)
 		return REFUSE;
+	if (src && src != p->ip4) {
+		if (!was_own4(p, src) || !ctx->sk || !is_bound_to4(ctx, src))
+			return REFUSE;
+	} else {
+		ctx->msg_src_ip4 = p->ip4;
+	}
 	redirect4(p, ctx);
-	ctx->msg_src_ip4 = p->ip4;
 	return ALLOW;
 }
 
@@ -359,13 +389,22 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 	struct words src = { { ctx->msg_src_ip6[0], ctx->msg_src_ip6[1],
 			       ctx->msg_src_ip6[2], ctx->msg_src_ip6[3] } };
 	const struct policy *p = get_policy();
+	struct words bound;
 
-	if (!p || !p->has_ip6 || (!is_any(&src) && !is_own6(p, &src)))
+	if (!p || !p->has_ip6)
 		return REFUSE;
+	if (!is_any(&src) && !is_own6(p, &src)) {
+		if (!was_own6(p, &src) || !ctx->sk)
+			return REFUSE;
+		bound = bound6(ctx->sk);
+		if (!was_own6(p, &bound))
+			return REFUSE;
+	} else {
+		ctx->msg_src_ip6[0] = p->ip6[0];
+		ctx->msg_src_ip6[1] = p->ip6[1];
+		ctx->msg_src_ip6[2] = p->ip6[2];
+		ctx->msg_src_ip6[3] = p->ip6[3];
+	}
 	redirect6(p, ctx);
-	ctx->msg_src_ip6[0] = p->ip6[0];
-	ctx->msg_src_ip6[1] = p->ip6[1];
-	ctx->msg_src_ip6[2] = p->ip6[2];
-	ctx->msg_src_ip6[3] = p->ip6[3];
 	return ALLOW;
 }

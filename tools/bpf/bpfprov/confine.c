@@ -242,6 +242,7 @@ static bool have_bpffs(void)
 /* A directory of what is confined, with a lock on it; -1 with errno. */
 static int lock_dir(const char *dir, bool make)
 {
+	struct stat mine, there;
 	int fd;
 
 	if (make && ((mkdir(CONFINE_DIR, 0700) && errno != EEXIST) ||
@@ -254,8 +255,9 @@ static int lock_dir(const char *dir, bool make)
 		close(fd);
 		return -1;
 	}
-	/* Removed by who had the lock before. */
-	if (access(dir, F_OK)) {
+	/* Removed by who had the lock before, and maybe made anew by another. */
+	if (fstat(fd, &mine) || stat(dir, &there) || mine.st_ino != there.st_ino ||
+	    mine.st_dev != there.st_dev) {
 		close(fd);
 		errno = make ? EAGAIN : ENOENT;
 		return -1;

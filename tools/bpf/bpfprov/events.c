@@ -29,7 +29,7 @@
 static struct {
 	bool now, json;
 	long pages, seconds;
-} env = { .pages = 64 };
+} env;
 
 enum { OPT_NOW = 1, OPT_JSON, OPT_PAGES };
 
@@ -69,6 +69,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "%s: no arguments are expected", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (env.now && (env.seconds || env.pages))
+			argp_error(state, "--now ends at once, and has no ring");
+		if (!env.pages)
+			env.pages = 64;
+		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
 }
