@@ -5,8 +5,9 @@ help:
 	@echo 'make run               fetch, apply, build, boot, test, print a table'
 	@echo 'make check             all tests: scripts, patches, and the run'
 	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
-	@echo '                       with KCSAN; odd configurations (FLAVOURS="debug rt" chooses)'
+	@echo '                       with KCSAN; odd configurations (FLAVOURS="NAME..." chooses)'
 	@echo 'make controls          that tests fail where the series lacks what they test'
+	@echo '                       (CONTROLS="NAME..." chooses, of vmtest/controls)'
 	@echo 'make seeds             write the first table of README.md from base and prod'
 	@echo 'make perf              what perf makes of what is gone, with and without the series, beside bpfprov'
 	@echo 'make bench             instructions per operation, base against series'
@@ -21,7 +22,8 @@ help:
 	@echo
 	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
-	@echo 'DEPS=no                install no packages'
+	@echo 'DEPS=no                install no packages: list those that are missing'
+	@echo 'BUILD=DIR              where to build (default: build/); XDG_CACHE_HOME: what is kept'
 
 run check seeds perf:
 	@scripts/ci $@

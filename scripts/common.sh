@@ -5,6 +5,8 @@
 # A hook runs with git's variables set, which would redirect every git below.
 # shellcheck disable=SC2046
 unset $(git rev-parse --local-env-vars 2>/dev/null)
+# Nor is what was said to a make above meant for those below: make BUILD=DIR.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 PATH=$PATH:/usr/sbin:/sbin
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -58,7 +60,7 @@ plain_git()
 # that is made: at first, or because build/linux was made anew and knows it no more.
 worktree()
 {
-	if [ ! -e "$1/.git" ] || ! plain_git -C "$1" rev-parse -q --verify HEAD >/dev/null 2>&1; then
+	if [ ! -d "$(sed -n 's/^gitdir: //p' "$1/.git" 2>/dev/null || true)" ]; then
 		rm -rf "$1" "$1.part"
 		plain_git -C "$LINUX" worktree prune
 		plain_git -C "$LINUX" worktree add -q --detach "$1.part" "$2"

@@ -412,15 +412,18 @@ cmd_mail()
 			git -C "$out/tree" am --abort || true
 			die "patches/$p does not apply to $tree: $(grep -m 1 '^error' "$out/log")"
 		}
+		# Who sends it is who answers, also in what it stands on.
+		if git -C "$out/tree" grep -q '@bpf-provenance\.invalid>$' -- MAINTAINERS; then
+			sender=$sender perl -pi -e 's/^(M:\t).*\@bpf-provenance\.invalid>$/$1$ENV{sender}/' \
+				"$out/tree/MAINTAINERS"
+			git -C "$out/tree" commit -q -a --amend --no-edit --no-verify
+		fi
 		if [ "${p%%/*}" = "$topic" ]; then
 			[ -n "$first" ] || first=$(git -C "$out/tree" rev-parse HEAD~1)
 			trailer=()
 			[ "$assisted" = "" ] || [ "$assisted" = none ] || trailer=(--trailer "Assisted-by: $assisted")
-			# The author is who signs it off, and who answers.
-			[ ! -f "$out/tree/MAINTAINERS" ] ||
-				sender=$sender perl -pi -e 's/^(M:\t).*\@bpf-provenance\.invalid>$/$1$ENV{sender}/' \
-					"$out/tree/MAINTAINERS"
-			git -C "$out/tree" commit -q -a --amend --no-edit --no-verify --reset-author "${trailer[@]}"
+			# The author is who signs it off.
+			git -C "$out/tree" commit -q --amend --no-edit --no-verify --reset-author "${trailer[@]}"
 		elif [ -n "$first" ]; then
 			git -C "$out/tree" reset -q --hard HEAD~1
 			break

@@ -135,6 +135,8 @@ trap 'exit 143' TERM HUP
 # What the guest sees as /mnt: its init, and what it is to run.
 mkdir "$run/vm" "$run/vm/selftests"
 [ -z "$log" ] || mkdir -p "$log"
+# Not to be taken for this run's, whatever becomes of it.
+[ -z "$junit" ] || rm -f "$junit"
 cp "$HERE"/guest-* "${files[@]}" "$run/vm/"
 token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 {
@@ -360,7 +362,8 @@ write_junit()
 	# shellcheck disable=SC2016
 	"$TOP/scripts/build" in "$flavour" bash -c 'tools/testing/kunit/kunit.py parse \
 		--junit="$OUT/junit.xml" "$OUT/junit.ktap"' >"$run/kunit.log" 2>&1 || true
-	mv "$o/junit.xml" "$junit" || warn "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"
+	mv "$o/junit.xml" "$junit" ||
+		{ warn "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"; return 1; }
 }
 
 # decode: the oops with source lines, as far as this kernel's vmlinux is there.
@@ -402,7 +405,7 @@ fail()
 	local code=$1
 	shift
 	printf 'vmtest.sh: FAILED: %s\n' "$*" >&2
-	write_junit "$code" "$*"
+	write_junit "$code" "$*" || true
 	[ "$code" = 1 ] || [ "$code" = 8 ] || {
 		echo "--- console"
 		if [ "$code" = 4 ] || [ "$code" = 5 ]; then decode; else tail -n 15 "$console"; fi
@@ -413,7 +416,10 @@ fail()
 
 if grep -aqE "$died" "$console"; then
 	if [ -n "$expect_panic" ]; then
-		grep -aE "$expect_panic" "$console" >&2 && exit 0
+		if grep -aE "$expect_panic" "$console" >&2; then
+			write_junit 0 || exit 2
+			exit 0
+		fi
 		fail 10 "the kernel died, but not of: $expect_panic"
 	fi
 	fail 4 "the kernel died"
@@ -435,4 +441,4 @@ if grep -aqE '^K?TAP version' "$run/out" || [ -z "$shell${command[*]}" ]; then
 	! grep -q '^fail' <<<"$summary" || fail 1 "$(grep -c '^fail' <<<"$summary") tests failed"
 fi
 [ "$status" = 0 ] || fail 1 "the command's exit status was $status"
-write_junit 0
+write_junit 0 || exit 2

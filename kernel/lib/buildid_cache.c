@@ -22,12 +22,11 @@
  * So an entry that is in the table says what the file said at any moment since
  * the fill began. This needs a file system that counts its writers
  * (FS_WRITERS_COUNTED), or contents that are sealed (fs-verity). What it does
- * not see is a page that is written by a device to which it was pinned before
- * the last writer closed the file: a fill does not take pages that may be
- * pinned. It does take those of which somebody has a plain reference, most of whom
- * only read: direct I/O of NFS and Ceph that goes on into a mapping after the last
- * writer has closed and unmapped the file is not seen. Size and ctime are compared as well: they cost little, and catch a
- * file system that set the flag wrongly.
+ * not see is a page that a device goes on writing to after the last writer has
+ * closed the file. So a fill does not take pages that may be pinned. Plain
+ * references, which most hold to read, say nothing: with them, direct I/O of NFS
+ * and Ceph into a mapping that is gone stays unseen. Size and ctime are compared
+ * as well: they cost little, and catch a file system that set the flag wrongly.
  *
  * Lifetime: an entry holds no reference to the inode. clear_inode() removes it
  * before the inode's memory can become another inode. Entries are freed after

@@ -151,6 +151,14 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch
 	[ "$status" = 1 ]
+	# What another topic adds to MAINTAINERS is no part of this one.
+	echo "int more;" >>"$LINUX/lib/b.c"
+	commit "lib: More"
+	"$SCRIPTS/series" export --topic topic-b
+	with_cover topic-b
+	"$SCRIPTS/series" mail topic-b --tree "$HOME/theirs"
+	run grep -l MAINTAINERS "$BUILD"/mail/topic-b/*.patch
+	[ "$status" = 1 ]
 	# Their tree is as before.
 	[ -z "$(git -C "$HOME/theirs" status --porcelain)" ]
 	[ "$(git -C "$HOME/theirs" rev-list --count HEAD)" = 1 ]
