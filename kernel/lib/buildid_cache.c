@@ -102,12 +102,12 @@ static struct kmem_cache *entry_cache;
 /* May entries be inserted? Changes under switch_lock, read under a bucket's. */
 static bool filling;
 
-/*
- * The key may be seen before what was made for it, where it is a variable: it is no
- * barrier. Pairs with the release in make_table().
- */
 static bool have_table(void)
 {
+	/*
+	 * The key may be seen before what was made for it, where it is a variable: it
+	 * is no barrier. Pairs with the release in make_table().
+	 */
 	return smp_load_acquire(&buckets);
 }
 
