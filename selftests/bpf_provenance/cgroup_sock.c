@@ -1516,24 +1516,32 @@ TEST_F(autobind, foreign_address)
 	close(fd);
 }
 
-/* No port is left at the address: the address does not stay behind. */
-TEST_F(autobind, no_port_left)
+/* Port 40000 is the only one for @fd, and taken at PIN6, outside the policy's sight. */
+static int hold_port_of(struct __test_metadata *_metadata, FIXTURE_DATA(autobind) *self, int fd)
 {
-	socklen_t len = sizeof(union addr);
-	int fd, holder, one = 1, range = 40000 | 40000 << 16;
+	int holder, range = 40000 | 40000 << 16;
 	union addr a;
 
-	/* Bound outside the policy's sight. */
 	self->skel->bss->policy.netns = 0;
 	holder = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, holder);
 	ASSERT_EQ(0, bind(holder, &a.sa, make_addr(&a, PIN6, 40000)));
 	self->skel->bss->policy.netns = self->net.cookie;
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range,
+				sizeof(range)));
+	return holder;
+}
+
+/* No port is left at the address: the address does not stay behind. */
+TEST_F(autobind, no_port_left)
+{
+	socklen_t len = sizeof(union addr);
+	int fd, holder, one = 1;
+	union addr a;
 
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range,
-				sizeof(range)));
+	holder = hold_port_of(_metadata, self, fd);
 	make_addr(&a, PEER6, 9);
 	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in6)));
 	EXPECT_EQ(EAGAIN, errno);
@@ -1551,21 +1559,36 @@ TEST_F(autobind, no_port_left)
 	close(fd);
 }
 
+/* A UDP socket that got @pin when it sent, and has no port any more. */
+static int disconnected_udp(struct __test_metadata *_metadata, const char *pin, const char *peer)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	socklen_t len, size = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	len = make_addr(&a, peer, 9);
+	fd = socket(a.sa.sa_family, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &size));
+	EXPECT_TRUE(same_ip(&a, pin));
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	EXPECT_EQ(0, port_of(fd));
+	/* Senders that had a port may still have to read it. */
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &size));
+	EXPECT_TRUE(same_ip(&a, pin));
+	return fd;
+}
+
 /* The address goes where the port goes, and the program is asked again. */
 TEST_F(autobind, released_with_the_port)
 {
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	socklen_t len = sizeof(union addr);
 	union addr a;
 	int fd;
 
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
-	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
-	EXPECT_TRUE(same_ip(&a, PIN4));
-	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
-	EXPECT_EQ(0, port_of(fd));
+	fd = disconnected_udp(_metadata, PIN4, PEER4);
 	inet_pton(AF_INET, OTHER4, &self->skel->bss->policy.pin4);
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
@@ -1590,17 +1613,11 @@ TEST_F(autobind, released_with_the_port)
 /* A program that is gone chooses no more, and what it chose is not kept for ever. */
 TEST_F(autobind, released_with_the_program)
 {
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	socklen_t len = sizeof(union addr);
 	union addr a;
 	int fd;
 
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
-	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
-	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
-	EXPECT_TRUE(same_ip(&a, PIN4));
+	fd = disconnected_udp(_metadata, PIN4, PEER4);
 	ASSERT_EQ(0, bpf_link__destroy(self->skel->links.one_ip_autobind));
 	self->skel->links.one_ip_autobind = NULL;
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
@@ -1613,24 +1630,12 @@ TEST_F(autobind, released_with_the_program)
 /* No port is left for a socket that had one: a sender may be about to read its address. */
 TEST_F(autobind, kept_where_no_port_is_left)
 {
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int fd, holder, v6only, range = 40000 | 40000 << 16;
 	socklen_t len = sizeof(union addr);
+	int fd, holder, v6only;
 	union addr a;
 
-	fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
-	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
-	/* Bound outside the policy's sight. */
-	self->skel->bss->policy.netns = 0;
-	holder = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, holder);
-	ASSERT_EQ(0, bind(holder, &a.sa, make_addr(&a, PIN6, 40000)));
-	self->skel->bss->policy.netns = self->net.cookie;
-
-	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, 51 /* IP_LOCAL_PORT_RANGE */, &range,
-				sizeof(range)));
+	fd = disconnected_udp(_metadata, PIN6, PEER6);
+	holder = hold_port_of(_metadata, self, fd);
 	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9)));
 	EXPECT_EQ(EAGAIN, errno);
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
