@@ -122,17 +122,22 @@ to_bisect()
 
 cmd_bisect()
 {
-	local c subject out files new accel booted="" n key all asked said
-	[ $# = 0 ] || { usage >&2; exit 2; }
+	local c subject out files new accel booted="" n key all asked said first=${1:-1} last
+	[[ $# -le 2 && $* =~ ^[0-9\ ]*$ ]] || { usage >&2; exit 2; }
 	need_series
+	last=$(commits | wc -l)
+	[ "$first" -ge 1 ] && [ "${2:-$last}" -ge "$first" ] && [ "${2:-$last}" -le "$last" ] ||
+		die "no patches $first to ${2:-$last}: the series has $last"
+	last=${2:-$last}
+	all="patches $first to $last"
 	scratch
 	mkdir -p "$BUILD/out/bisect"
 	worktree "$BUILD/bisect" base
-	all=$(commits | wc -l)
 	asked=$(questions)
-	to_bisect "$asked" >"$out/todo"
+	to_bisect "$asked" | awk -F '\t' -v first="$first" -v last="$last" \
+		'first <= $1 && $1 <= last' >"$out/todo"
 	if [ ! -s "$out/todo" ]; then
-		say "bisect: each of $all patches is known to build without new warnings, and to boot"
+		say "bisect: each of $all is known to build without new warnings, and to boot"
 		return
 	fi
 	mapfile -t files < <(commits | while read -r c _; do compiled "$c"; done | sort -u)
@@ -173,7 +178,7 @@ cmd_bisect()
 		[ "$(questions)" = "$asked" ] || die "$n: $c $subject: what is asked has changed meanwhile: run it again"
 		printf '%s\n' "$key" >>"$BUILD/out/bisect/passed"
 	done 3<"$out/todo"
-	say "bisect: each of $all patches builds without new warnings, and boots ($(wc -l <"$out/todo") asked, the others known)"
+	say "bisect: each of $all builds without new warnings, and boots ($(wc -l <"$out/todo") asked, the others known)"
 }
 
 # --- style --------------------------------------------------------------------
