@@ -65,11 +65,11 @@ stubs()
 	commit "selftests/bpf_provenance: Add a config"
 }
 
-# bisect: what it asks is in $asked, subjects between commas.
+# bisect [FIRST [LAST]]: what it asks is in $asked, subjects between commas.
 bisect()
 {
 	rm -f "$HOME/asked"
-	run "$HOME/repo/scripts/series" bisect
+	run "$HOME/repo/scripts/series" bisect "$@"
 	asked=$(paste -sd, "$HOME/asked" 2>/dev/null || true)
 }
 
@@ -231,7 +231,7 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "" ]
-	[[ $output == *"each of 4 patches is known"* ]]
+	[[ $output == *"each of patches 1 to 4 is known"* ]]
 	# Only its message.
 	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid commit -q --amend \
 		-m "selftests/bpf_provenance: Add a config" -m "Another reason."
@@ -257,13 +257,35 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "lib: More" ]
-	[[ $output == *"each of 5 patches"*"1 asked"* ]]
+	[[ $output == *"each of patches 1 to 5 "*"1 asked"* ]]
 	# Except for what it has not said yet.
 	echo "int more;" >"$LINUX/lib/else.c"
 	commit "lib: Something else"
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "$base,lib: Something else" ]
+}
+
+@test "series bisect: some of the patches" {
+	local asked base="Linux 7.3.4" args
+	made_series
+	stubs
+	bisect 2 3
+	[ "$status" = 0 ]
+	[ "$asked" = "$base,lib: Return 22,lib: Add new.c" ]
+	[[ $output == *"each of patches 2 to 3 builds"*"2 asked"* ]]
+	bisect 2
+	[ "$status" = 0 ]
+	[ "$asked" = "selftests/bpf_provenance: Add a config,selftests" ]
+	bisect
+	[ "$status" = 0 ]
+	[ "$asked" = "selftests/t: Add a test" ]
+	for args in "3 2" "0 2" "5" "1 5" "a" "1 2 3"; do
+		# shellcheck disable=SC2086
+		bisect $args
+		[ "$status" != 0 ]
+		[ "$asked" = "" ]
+	done
 }
 
 @test "series bisect: a patch that does not build, warns, or does not boot is not known to pass" {
