@@ -103,10 +103,10 @@ questions()
 	  declare -f compiled warnings programs; } | plain_git hash-object --stdin
 }
 
-# to_bisect QUESTIONS: "NUMBER COMMIT KEY SUBJECT", TAB between them, of each patch that is
-# not known to pass. One that did is known by the kernels before and after it, the
-# programs that it changes, and QUESTIONS.
-to_bisect()
+# keys QUESTIONS: "NUMBER COMMIT KEY SUBJECT", TAB between them, of each patch. One that
+# passes is known by its key: a name for the kernels before and after it, the programs
+# that it changes, and QUESTIONS.
+keys()
 {
 	local c subject key n=0
 	while read -r c subject; do
@@ -114,15 +114,31 @@ to_bisect()
 		key=$(kernel_of "$c~" "$c" | paste -sd' ')
 		! touches "$c" tools || key+=" $(plain_git -C "$LINUX" ls-tree "$c" tools/ tools/testing/selftests/ |
 			plain_git hash-object --stdin)"
-		key+=" $1"
-		grep -qxF "$key" "$BUILD/out/bisect/passed" 2>/dev/null ||
-			printf '%s\t%s\t%s\t%s\n' "$n" "$c" "$key" "$subject"
+		key=$(plain_git -C "$LINUX" hash-object --stdin <<<"$key $1")
+		printf '%s\t%s\t%s\t%s\n' "$n" "$c" "$key" "$subject"
 	done < <(commits)
+}
+
+# Keys of patches that passed. It is not below build/: a pass through all takes hours, and
+# who changes one of them, or a CI that sees the change, asks that one.
+BISECTED=$TOP/scripts/bisected
+
+# passes KEYS KEY: adds KEY to them, and drops those that are of no patch any more.
+passes()
+{
+	{ sed -n '/^#/p' "$BISECTED"
+	  awk -F '\t' -v key="$2" '
+		FILENAME == ARGV[1] { sub(/ .*/, ""); known[$0]; next }
+		$3 == key || $3 in known { print $3, $4 }' "$BISECTED" "$1"
+	} >"$BISECTED.part"
+	mv "$BISECTED.part" "$BISECTED"
 }
 
 cmd_bisect()
 {
-	local c subject out files new accel booted="" n key all asked said first=${1:-1} last
+	local c subject out files new accel booted="" n key all asked said list="" first last
+	[ "${1:-}" != --list ] || { list=1; shift; }
+	first=${1:-1}
 	[[ $# -le 2 && $* =~ ^[0-9\ ]*$ ]] || { usage >&2; exit 2; }
 	need_series
 	last=$(commits | wc -l)
@@ -134,8 +150,14 @@ cmd_bisect()
 	mkdir -p "$BUILD/out/bisect"
 	worktree "$BUILD/bisect" base
 	asked=$(questions)
-	to_bisect "$asked" | awk -F '\t' -v first="$first" -v last="$last" \
-		'first <= $1 && $1 <= last' >"$out/todo"
+	keys "$asked" >"$out/keys"
+	awk -F '\t' -v first="$first" -v last="$last" '
+		FILENAME == ARGV[1] { sub(/ .*/, ""); known[$0]; next }
+		first <= $1 && $1 <= last && !($3 in known)' "$BISECTED" "$out/keys" >"$out/todo"
+	if [ -n "$list" ]; then
+		cut -f1,4 "$out/todo"
+		return
+	fi
 	if [ ! -s "$out/todo" ]; then
 		say "bisect: each of $all is known to build without new warnings, and to boot"
 		return
@@ -176,7 +198,7 @@ cmd_bisect()
 		fi
 		# A configuration, or a checkout of build/linux, that changed meanwhile.
 		[ "$(questions)" = "$asked" ] || die "$n: $c $subject: what is asked has changed meanwhile: run it again"
-		printf '%s\n' "$key" >>"$BUILD/out/bisect/passed"
+		passes "$out/keys" "$key"
 	done 3<"$out/todo"
 	say "bisect: each of $all builds without new warnings, and boots ($(wc -l <"$out/todo") asked, the others known)"
 }

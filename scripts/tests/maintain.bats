@@ -30,6 +30,7 @@ stubs()
 	mkdir -p "$repo"/{scripts,vmtest/kconfig}
 	cp "$SCRIPTS"/{common.sh,series,series-maintain.sh} "$repo/scripts/"
 	touch "$repo"/vmtest/kconfig/{common,bisect}.config "$HOME/version"
+	echo "# what it is" >"$repo/scripts/bisected"
 	cat >"$repo/scripts/build" <<-'EOF'
 	#!/bin/bash
 	cd "$BUILD/bisect" || exit
@@ -274,12 +275,31 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	[ "$status" = 0 ]
 	[ "$asked" = "$base,lib: Return 22,lib: Add new.c" ]
 	[[ $output == *"each of patches 2 to 3 builds"*"2 asked"* ]]
+	bisect --list 1 3
+	[ "$status" = 0 ]
+	[ "$asked" = "" ]
+	[ "$output" = $'1\tselftests/t: Add a test' ]
 	bisect 2
 	[ "$status" = 0 ]
 	[ "$asked" = "selftests/bpf_provenance: Add a config,selftests" ]
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "selftests/t: Add a test" ]
+	# In the order of the patches, without those that are gone; no line is no knowledge.
+	[ "$(sed -n 's/^[0-9a-f]\{40\} //p' "$HOME/repo/scripts/bisected" | paste -sd,)" = \
+		"selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config" ]
+	grep -q "^# what it is" "$HOME/repo/scripts/bisected"
+	git -C "$LINUX" reset -q --hard HEAD~1
+	mkdir -p "$LINUX/tools/testing/selftests/bpf_provenance"
+	touch "$LINUX/tools/testing/selftests/bpf_provenance/"{config,more}
+	commit "selftests/bpf_provenance: More"
+	bisect
+	[ "$status" = 0 ]
+	[ "$(grep -c "^[0-9a-f]" "$HOME/repo/scripts/bisected")" = 4 ]
+	! grep -q "Add a config" "$HOME/repo/scripts/bisected" || return 1
+	: >"$HOME/repo/scripts/bisected"
+	bisect --list
+	[ "$(wc -l <<<"$output")" = 4 ]
 	for args in "3 2" "0 2" "5" "1 5" "a" "1 2 3"; do
 		# shellcheck disable=SC2086
 		bisect $args
@@ -304,13 +324,13 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 		[ "$asked" = "lib: $bad" ]
 		git -C "$LINUX" reset -q --hard HEAD~1
 	done
-	rm "$BUILD/out/bisect/passed"
+	echo "# what it is" >"$HOME/repo/scripts/bisected"
 	# shellcheck disable=SC2016  # for the stub
 	printf '#!/bin/sh\n[ "$1" = --print-accel ]\n' >"$HOME/repo/vmtest/vmtest.sh"
 	bisect
 	[ "$status" != 0 ]
 	[[ $output == *"selftests/t: Add a test: does not boot"* ]]
-	[ ! -e "$BUILD/out/bisect/passed" ]
+	[ "$(cat "$HOME/repo/scripts/bisected")" = "# what it is" ]
 }
 
 @test "series bisect: a compiler or a sparse that says nothing is not taken for a clean file" {
@@ -326,5 +346,5 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	bisect
 	[ "$status" != 0 ]
 	[[ $output == *"No rule to make target"*"make failed"* ]]
-	[ ! -e "$BUILD/out/bisect/passed" ]
+	[ "$(cat "$HOME/repo/scripts/bisected")" = "# what it is" ]
 }
