@@ -142,9 +142,10 @@ cmd_bisect()
 	[[ $# -le 2 && $* =~ ^[0-9\ ]*$ ]] || { usage >&2; exit 2; }
 	need_series
 	last=$(commits | wc -l)
-	[ "$first" -ge 1 ] && [ "${2:-$last}" -ge "$first" ] && [ "${2:-$last}" -le "$last" ] ||
-		die "no patches $first to ${2:-$last}: the series has $last"
-	last=${2:-$last}
+	all=$last last=${2:-$last}
+	if [ "$first" -lt 1 ] || [ "$last" -lt "$first" ] || [ "$last" -gt "$all" ]; then
+		die "no patches $first to $last: the series has $all"
+	fi
 	all="patches $first to $last"
 	scratch
 	mkdir -p "$BUILD/out/bisect"
@@ -158,6 +159,9 @@ cmd_bisect()
 		cut -f1,4 "$out/todo"
 		return
 	fi
+	# Another one would check out another patch below this one's compiler.
+	exec 6>"$BUILD/out/bisect/run.lock"
+	flock -n 6 || die "another series bisect is under way in this checkout"
 	if [ ! -s "$out/todo" ]; then
 		say "bisect: each of $all is known to build without new warnings, and to boot"
 		return
@@ -417,8 +421,11 @@ cmd_mail()
 	[ -n "$(kernel_version "$tree")" ] || die "$tree is no kernel tree"
 	tree=$(cd "$tree" && pwd)
 	is_git "$tree" || die "$tree is no git tree: mails need its commit as their base"
-	sender="$(git -C "$tree" config user.name) <$(git -C "$tree" config user.email)>" ||
-		die "git in $tree does not know who you are: git config user.name, user.email"
+	for p in name email; do
+		[ -n "$(git -C "$tree" config "user.$p")" ] ||
+			die "git in $tree does not know who you are: git config user.$p"
+	done
+	sender="$(git -C "$tree" config user.name) <$(git -C "$tree" config user.email)>"
 	[[ $sender != *.invalid\> ]] ||
 		die "git in $tree says that you are $sender: git config user.email, one that gets answers"
 	# Readers fetch it: a commit that only this machine has is no base.
@@ -428,7 +435,9 @@ cmd_mail()
 		die "that tree asks for an Assisted-by tag (Documentation/process/coding-assistants.rst):" \
 		    "--assisted-by 'LLM coccinelle sparse', or --assisted-by none"
 	fi
-	scratch
+	# A whole tree, for which /tmp may be too small.
+	need_space "$BUILD" 3000
+	TMPDIR=$BUILD scratch
 	base=$(git -C "$tree" rev-parse HEAD)
 	git -C "$tree" worktree add -q --detach "$out/tree" HEAD
 	# shellcheck disable=SC2064

@@ -50,8 +50,8 @@
 # are handed to the tests.
 
 set -euo pipefail
-HERE=$(cd "$(dirname "$0")" && pwd)
-. "$HERE/../scripts/common.sh"
+. "$(dirname "$0")/../scripts/common.sh"
+HERE=$TOP/vmtest
 
 die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 
@@ -121,8 +121,22 @@ kernel=${kernel:-$BUILD/out/$flavour/bzImage}
 selftests=${SELFTESTS:-$BUILD/out/prod/selftests}
 [ -d "$selftests" ] || { [ ${#command[@]} != 0 ] || [ -n "$shell$print_accel" ] || die "no selftests: run scripts/build selftests"; }
 
-run=$(mktemp -d)
+# Not /tmp, which may be small and in memory: the guest's disk is there.
+run=$(mktemp -d -p "${TMPDIR:-/var/tmp}") || die "cannot write to ${TMPDIR:-/var/tmp} (TMPDIR)"
 qemu_pid=""
+
+# alive: is QEMU still running?
+alive() { kill -0 "$qemu_pid" 2>/dev/null; }
+
+# stop: returns when QEMU is gone.
+stop()
+{
+	[ -n "$qemu_pid" ] || return 0
+	kill -KILL "$qemu_pid" 2>/dev/null || true
+	while alive; do sleep 0.02; done
+	qemu_pid=""
+}
+
 cleanup()
 {
 	stop
@@ -137,7 +151,7 @@ mkdir "$run/vm" "$run/vm/selftests"
 [ -z "$log" ] || mkdir -p "$log"
 # Not to be taken for this run's, whatever becomes of it.
 [ -z "$junit" ] || rm -f "$junit"
-cp "$HERE"/guest-* "${files[@]}" "$run/vm/"
+cp "$HERE"/guest-* "${files[@]}" "$run/vm/" || die "the guest cannot be given its files"
 token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 {
 	printf 'token=%q\n' "$token"
@@ -215,19 +229,7 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 	disown "$qemu_pid"
 }
 
-# alive: is QEMU still running?
-alive() { kill -0 "$qemu_pid" 2>/dev/null; }
-
-# stop: returns when QEMU is gone.
-stop()
-{
-	[ -n "$qemu_pid" ] || return 0
-	kill -KILL "$qemu_pid" 2>/dev/null || true
-	while alive; do sleep 0.02; done
-	qemu_pid=""
-}
-
-now() { printf '%s' "${EPOCHREALTIME/./}"; }
+now() { printf '%s' "${EPOCHREALTIME//[!0-9]/}"; }
 
 # kvm_works: a device node proves nothing; only a guest that came up does.
 kvm_works()

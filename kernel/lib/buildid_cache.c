@@ -25,8 +25,10 @@
  * not see is a page that a device goes on writing to after the last writer has
  * closed the file. So a fill does not take pages that may be pinned. Plain
  * references, which most hold to read, say nothing: with them, direct I/O of NFS
- * and Ceph into a mapping that is gone stays unseen. Size and ctime are compared
- * as well: they cost little, and catch a file system that set the flag wrongly.
+ * and Ceph into a mapping that is gone stays unseen. So does what a failed
+ * writeback takes back, where the file reads as it was before it was written.
+ * Size and ctime are compared as well: they cost little, and catch a file system
+ * that set the flag wrongly.
  *
  * Lifetime: an entry holds no reference to the inode. clear_inode() removes it
  * before the inode's memory can become another inode. Entries are freed after
@@ -53,6 +55,7 @@
 #include <linux/percpu.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/sysctl.h>
 #include <linux/task_work.h>
@@ -540,8 +543,10 @@ static void take_back_from_sleepers(struct irq_work *work)
  *
  * When current returns to user mode, the file that is mapped at @addr then has
  * its headers read, if they are in the page cache; if not, reading them ahead
- * is started, and a later request will find them. Does not wait for them; the
- * file system may wait for where they are on its storage, as in a page fault. For
+ * is started, and a later request will find them. Not every file system reads
+ * ahead without waiting (squashfs doesn't): on others they are found when
+ * somebody has read them. Does not wait for them; the file system may wait for
+ * where they are on its storage, as in a page fault. For
  * what never returns to user mode, kernel threads and io_uring's workers, it
  * does nothing.
  *
@@ -621,10 +626,12 @@ static void switch_on(void)
 		return;
 	}
 	/*
-	 * Writers first. Changing the key interrupts every CPU: a writer who
-	 * went past it without looking at the flag has raised i_writecount.
+	 * Writers first: when a CPU has been interrupted, a writer on it who went past
+	 * the key without looking at the flag has raised i_writecount for all to see.
+	 * Not every architecture interrupts them to change a key.
 	 */
 	static_branch_enable(&build_id_cache_key);
+	kick_all_cpus_sync();
 	filling = true;
 }
 

@@ -196,6 +196,11 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"one that gets answers"* ]]
+	git -C "$HOME/theirs" config user.email sender@example.org
+	git -C "$HOME/theirs" config --unset user.name
+	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"git config user.name"* ]]
 }
 
 @test "series mail: no tree, a plain tree, a tree it does not fit, an unknown topic" {

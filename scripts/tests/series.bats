@@ -211,6 +211,15 @@ setup() { sandbox; }
 	[ "$status" != 0 ]
 	[ -d "$LINUX" ]
 	"$SCRIPTS/series" export --topic topic-a
+	# Nor under a build.
+	mkdir -p "$BUILD/out/prod"
+	exec 9>"$BUILD/out/prod/lock"
+	flock 9
+	run "$SCRIPTS/series" clean
+	exec 9>&-
+	[ "$status" != 0 ]
+	[[ $output == *"is under way"* ]]
+	[ -d "$LINUX" ]
 	"$SCRIPTS/series" clean
 	[ ! -e "$BUILD" ]
 }
@@ -336,6 +345,13 @@ setup() { sandbox; }
 	GIT_DIR=$HOME/user/.git GIT_INDEX_FILE=$HOME/user/.git/index "$SCRIPTS/series" check
 	[ -z "$(git -C "$HOME/user" for-each-ref)" ]
 	[ ! -e "$HOME/user/.git/index" ]
+}
+
+@test "series: a CDPATH leads nowhere else" {
+	made_series
+	mkdir -p "$HOME/else/scripts"
+	cd "$SCRIPTS/.."
+	CDPATH=$HOME/else:. scripts/series check
 }
 
 @test "series: a path with a space" {

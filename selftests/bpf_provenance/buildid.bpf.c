@@ -32,6 +32,11 @@ enum asks_at_open asks_at_open;
 int open_result;
 unsigned char open_id[24];
 
+/* A folio that a program holds while another thread takes it out of the page cache. */
+u64 held_folio;
+bool truncated, truncated_first, putting;
+int puts_of_program, puts_of_others;
+
 static bool on_target(void)
 {
 	return (pid_t)bpf_get_current_pid_tgid() == target;
@@ -101,6 +106,49 @@ int BPF_PROG(on_remove, struct folio *folio)
 		take_stack(ctx);
 		removed++;
 	}
+	return 0;
+}
+
+/* Keeps a reference until another thread has truncated the file. */
+SEC("?lsm/file_open")
+int BPF_PROG(on_opening_irqs_off, struct file *file)
+{
+	struct bpf_dynptr ptr;
+	unsigned long flags;
+	char magic[4];
+	u64 end;
+	int i;
+
+	if (!on_target() || file->f_inode->i_ino != inode_nr || open_runs)
+		return 0;
+	bpf_local_irq_save(&flags);
+	if (!bpf_dynptr_from_file(file, 0, &ptr)) {
+		read_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
+		/* The file has one page, which needs no node. */
+		*(volatile u64 *)&held_folio = (u64)file->f_mapping->i_pages.xa_head;
+		end = bpf_ktime_get_ns() + 10000000000ULL;
+		bpf_for(i, 0, 1 << 23)
+			if (*(volatile bool *)&truncated || bpf_ktime_get_ns() > end)
+				break;
+		truncated_first = *(volatile bool *)&truncated;
+		*(volatile bool *)&putting = true;
+	}
+	bpf_dynptr_file_discard(&ptr);
+	*(volatile bool *)&putting = false;
+	bpf_local_irq_restore(&flags);
+	open_runs++;
+	return 0;
+}
+
+SEC("?fentry/__folio_put")
+int BPF_PROG(on_last_put, struct folio *folio)
+{
+	if ((u64)folio != held_folio || !truncated)
+		return 0;
+	if (putting)
+		puts_of_program++;
+	else
+		puts_of_others++;
 	return 0;
 }
 

@@ -488,6 +488,76 @@ TEST_F(faults, many_notes)
 	unlink(self->path);
 }
 
+struct truncation {
+	const struct buildid *skel;
+	int fd, err;
+	pthread_barrier_t on_its_cpu;
+};
+
+static void *truncate_held(void *arg)
+{
+	struct truncation *t = arg;
+	struct buildid__bss *bss = t->skel->bss;
+
+	t->err = pin_to_cpu(1);
+	pthread_barrier_wait(&t->on_its_cpu);
+	while (!t->err && !READ_ONCE(bss->held_folio) && !READ_ONCE(bss->open_runs))
+		;
+	if (!t->err && ftruncate(t->fd, 0))
+		t->err = -errno;
+	WRITE_ONCE(bss->truncated, true);
+	return NULL;
+}
+
+/*
+ * LSM, interrupts off: a program's reference to a folio is the last one. Freeing the
+ * folio takes locks that are held with interrupts off.
+ */
+TEST_F(faults, last_reference)
+{
+	struct truncation t = { .skel = self->skel };
+	struct buildid__bss *bss = self->skel->bss;
+	pthread_t thread;
+	struct stat st;
+	char path[32];
+	int i, exe;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	load(_metadata, self, self->skel->progs.on_opening_irqs_off,
+	     self->skel->progs.on_last_put);
+	/* No journal has a reference to its page. */
+	t.fd = memfd_create("held", MFD_CLOEXEC);
+	ASSERT_LE(0, t.fd);
+	ASSERT_EQ(0, write_elf(t.fd, self->id, 256));
+	ASSERT_EQ(0, fstat(t.fd, &st));
+	bss->inode_nr = st.st_ino;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", t.fd);
+	/* Nor has this CPU, on the way to the LRU lists: behind the end, that is all it does. */
+	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(0, posix_fadvise(exe, 1L << 40, PAGE, POSIX_FADV_DONTNEED));
+	close(exe);
+	pthread_barrier_init(&t.on_its_cpu, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, truncate_held, &t));
+	pthread_barrier_wait(&t.on_its_cpu);
+	close(open(path, O_RDONLY | O_CLOEXEC));
+	pthread_join(thread, NULL);
+	close(t.fd);
+
+	ASSERT_EQ(0, t.err);
+	ASSERT_EQ(1, bss->open_runs);
+	ASSERT_EQ(0, bss->read_result);
+	ASSERT_TRUE(bss->truncated_first)
+		TH_LOG("the other thread took ten seconds");
+	/* An irq_work may be a thread. */
+	for (i = 0; i < 1000 && !READ_ONCE(bss->puts_of_others) && !bss->puts_of_program; i++)
+		usleep(10 * 1000);
+	ASSERT_EQ(1, bss->puts_of_program + bss->puts_of_others)
+		TH_LOG("the reference was not the last one, or is lost");
+	EXPECT_EQ(0, bss->puts_of_program)
+		TH_LOG("a folio is freed with interrupts off, by who may hold its locks");
+}
+
 /*
  * Ends a kernel on which reclaim does not come back within ten seconds, after it
  * has shown where the CPU is.

@@ -52,6 +52,9 @@ teardown()
 	vm --kernel /nonexistent/bzImage -- true
 	[ "$status" = 2 ]
 	[[ $output == *"no kernel /nonexistent/bzImage"* ]]
+	TMPDIR=$BATS_TEST_TMPDIR vm --file /nonexistent/file -- true
+	[ "$status" = 2 ]
+	[ -z "$(ls "$BATS_TEST_TMPDIR")" ]
 }
 
 @test "vmtest: a command that succeeds is 0, its output arrives; one that fails is 1" {
