@@ -34,7 +34,6 @@ typedef unsigned long pgoff_t;
 #define READ_ONCE(x)		(*(const volatile __typeof__(x) *)&(x))
 #define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define round_down(x, a)	((x) & ~((__typeof__(x))(a) - 1))
-#define round_down(x, a)	((x) & ~((__typeof__(x))(a) - 1))
 #define ALIGN(x, a)		(((x) + ((__typeof__(x))(a) - 1)) & ~((__typeof__(x))(a) - 1))
 #define offsetofend(t, m)	(offsetof(t, m) + sizeof(((t *)0)->m))
 #define check_add_overflow(a, b, d) __builtin_add_overflow(a, b, d)
@@ -101,7 +100,6 @@ ssize_t __kernel_read(struct file *file, void *buf, size_t count, loff_t *pos);
 static inline bool folio_try_get(struct folio *f) { f->refs++; return true; }
 static inline void folio_put(struct folio *f) { f->refs--; }
 static inline bool folio_test_highmem(const struct folio *f) { (void)f; return false; }
-static inline bool folio_test_highmem(const struct folio *f) { (void)f; return false; }
 static inline size_t folio_size(const struct folio *f) { return f->size; }
 static inline loff_t folio_pos(const struct folio *f) { return f->pos; }
 static inline bool folio_test_uptodate(const struct folio *f) { return f->uptodate; }
@@ -110,27 +108,6 @@ static inline bool folio_has_pincount(const struct folio *f) { (void)f; return t
 static inline bool folio_maybe_dma_pinned(const struct folio *f) { return f->pinned; }
 static inline int folio_ref_count(const struct folio *f) { return f->refs; }
 static inline int folio_mapcount(const struct folio *f) { (void)f; return 0; }
-
-/* Interrupts are on: no reference needs an irq_work to be put. */
-struct irq_work {
-	void (*func)(struct irq_work *work);
-};
-
-#define SHIM_CONFIG_IRQ_WORK	1
-#define SHIM_CONFIG_PREEMPT_RT	0
-#define IRQ_WORK_INIT(f)	{ .func = (f) }
-#define DEFINE_PER_CPU(t, n)	__typeof__(t) n
-#define this_cpu_ptr(p)		(p)
-#define container_of(p, t, m)	((t *)((char *)(p) - offsetof(t, m)))
-
-static inline bool in_nmi(void) { return false; }
-static inline bool irqs_disabled(void) { return false; }
-static inline bool preemptible(void) { return true; }
-static inline bool test_and_set_bit_lock(int n, unsigned long *p) { (void)n; (void)p; abort(); }
-static inline void clear_bit_unlock(int n, unsigned long *p) { (void)n; (void)p; abort(); }
-static inline bool folio_ref_dec_unless_one(struct folio *f) { (void)f; abort(); }
-static inline bool irq_work_queue(struct irq_work *work) { (void)work; abort(); }
-
 
 /* Interrupts are on: no reference needs an irq_work to be put. */
 struct irq_work {

@@ -12,15 +12,19 @@
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <linux/time64.h>
+#include <linux/zalloc.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "addr_location.h"
+#include "aslr.h"
 #include "bpf-event.h"
+#include "bpf-utils.h"
 #include "debug.h"
 #include "dso.h"
+#include "env.h"
 #include "event.h"
 #include "evlist.h"
 #include "evsel.h"
@@ -34,6 +38,12 @@
 #include "synthetic-events.h"
 #include "tests.h"
 #include "tool.h"
+
+#ifdef HAVE_LIBBPF_SUPPORT
+#include <bpf/bpf.h>
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#endif
 
 #define ADDR	0xffffffffa0001000ULL
 #define LEN	64
@@ -74,22 +84,27 @@ static void teardown(struct fixture *f)
 	machine__exit(&f->machine);
 }
 
+static void ksymbol_event(union perf_event *event, u64 addr, u32 len, const char *name,
+			  bool unregister)
+{
+	event->ksymbol = (struct perf_record_ksymbol) {
+		.header = {
+			.type = PERF_RECORD_KSYMBOL,
+			.size = sizeof(event->ksymbol),
+		},
+		.addr = addr,
+		.len = len,
+		.ksym_type = PERF_RECORD_KSYMBOL_TYPE_BPF,
+		.flags = unregister ? PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER : 0,
+	};
+	scnprintf(event->ksymbol.name, sizeof(event->ksymbol.name), "%s", name);
+}
+
 static int ksymbol(struct fixture *f, u64 addr, u32 len, const char *name, bool unregister)
 {
-	union perf_event event = {
-		.ksymbol = {
-			.header = {
-				.type = PERF_RECORD_KSYMBOL,
-				.size = sizeof(event.ksymbol),
-			},
-			.addr = addr,
-			.len = len,
-			.ksym_type = PERF_RECORD_KSYMBOL_TYPE_BPF,
-			.flags = unregister ? PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER : 0,
-		},
-	};
+	union perf_event event;
 
-	scnprintf(event.ksymbol.name, sizeof(event.ksymbol.name), "%s", name);
+	ksymbol_event(&event, addr, len, name, unregister);
 	return machine__process_ksymbol(&f->machine, &event, &f->sample);
 }
 
@@ -204,21 +219,33 @@ static int __test_time(struct fixture *f)
 	return TEST_OK;
 }
 
+static int add_kernel_map(struct fixture *f, u64 start, u64 end, const char *name)
+{
+	struct dso *dso = dso__new(name);
+	struct map *map = NULL;
+	int err = -ENOMEM;
+
+	if (dso) {
+		/* Before there is a map, which is larger then. */
+		dso__set_kernel(dso, DSO_SPACE__KERNEL);
+		dso__set_loaded(dso);
+		map = map__new2(start, dso);
+	}
+	if (map) {
+		map__set_end(map, end);
+		err = maps__insert(machine__kernel_maps(&f->machine), map);
+	}
+	map__put(map);
+	dso__put(dso);
+	return err;
+}
+
 /* A segment of kcore has the text of all programs and modules. */
 static int __test_kcore(struct fixture *f)
 {
 	const u64 start = ADDR - 0x1000, end = ADDR + 0x100000;
-	struct dso *dso = dso__new("kcore");
-	struct map *map = dso ? map__new2(start, dso) : NULL;
 
-	TEST_ASSERT_VAL("map", map);
-	map__set_end(map, end);
-	dso__set_kernel(dso, DSO_SPACE__KERNEL);
-	dso__set_loaded(dso);
-	TEST_ASSERT_VAL("insert", !maps__insert(machine__kernel_maps(&f->machine), map));
-	map__put(map);
-	dso__put(dso);
-
+	TEST_ASSERT_VAL("map", !add_kernel_map(f, start, end, "kcore"));
 	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_a", 5, 0));
 	TEST_ASSERT_VAL("before", known(f, ADDR - 1, "kcore", 0, 0));
@@ -317,6 +344,21 @@ static int __test_alone(struct fixture *f)
 	return TEST_OK;
 }
 
+/* The program is known when it is unloaded, and its text had samples before. */
+static int __test_late_id(struct fixture *f)
+{
+	struct map *before;
+
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "bpf_prog_a", false));
+	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_a", 0, 0));
+	before = maps__find(machine__kernel_maps(&f->machine), ADDR);
+	TEST_ASSERT_VAL("unload", !unload(f, 5, 1, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("unloaded", known(f, ADDR, "bpf_prog_a", 5, 1));
+	TEST_ASSERT_EQUAL("before", (int)dso__bpf_prog(map__dso(before))->id, 0);
+	map__put(before);
+	return TEST_OK;
+}
+
 static int __test_order(struct fixture *f)
 {
 	union perf_event late;
@@ -386,6 +428,160 @@ static int __test_malformed(struct fixture *f)
 	return TEST_OK;
 }
 
+struct test_tool {
+	struct perf_tool tool;
+	u64 addr;
+	bool found;
+};
+
+static int find_sample(const struct perf_tool *tool, union perf_event *event __maybe_unused,
+		       struct perf_sample *sample, struct machine *machine)
+{
+	struct test_tool *tt = container_of(tool, struct test_tool, tool);
+	struct map *map = maps__find(machine__kernel_maps(machine), sample->ip);
+
+	tt->found = map;
+	map__put(map);
+	return 0;
+}
+
+/* A tool that looks for kernel text by itself, as perf lock and perf kmem do. */
+static int __test_no_resolve(struct fixture *f)
+{
+	union perf_event load, unload, sample = {
+		.header = {
+			.type = PERF_RECORD_SAMPLE,
+			.size = sizeof(sample.header),
+		},
+	};
+	bool found, found_later;
+	struct perf_session *session;
+	struct test_tool tt = {};
+	struct perf_env env;
+	int err;
+
+	perf_tool__init(&tt.tool, /*ordered_events=*/false);
+	tt.tool.sample = find_sample;
+	perf_env__init(&env);
+	session = __perf_session__new(/*data=*/NULL, &tt.tool,
+				      /*trace_event_repipe=*/false, &env);
+	TEST_ASSERT_VAL("session", !IS_ERR_OR_NULL(session));
+	session->evlist = f->evlist;
+
+	ksymbol_event(&load, ADDR, LEN, "bpf_prog_a", false);
+	ksymbol_event(&unload, ADDR, LEN, "bpf_prog_a", true);
+	f->sample.ip = ADDR;
+	err = perf_session__deliver_synth_event(session, &load, &f->sample) ?:
+	      perf_session__deliver_synth_event(session, &unload, &f->sample) ?:
+	      perf_session__deliver_synth_event(session, &sample, &f->sample);
+	found = tt.found;
+	f->sample.time += 2 * NSEC_PER_SEC;
+	err = err ?: perf_session__deliver_synth_event(session, &sample, &f->sample);
+	found_later = tt.found;
+	perf_session__delete(session);
+	perf_env__exit(&env);
+
+	TEST_ASSERT_VAL("events", !err);
+	TEST_ASSERT_VAL("still runs", found);
+	TEST_ASSERT_VAL("forgotten", !found_later);
+	return TEST_OK;
+}
+
+static int take_addr(const struct perf_tool *tool, union perf_event *event,
+		     struct perf_sample *sample __maybe_unused,
+		     struct machine *machine __maybe_unused)
+{
+	struct test_tool *tt = container_of(tool, struct test_tool, tool);
+
+	tt->addr = event->ksymbol.addr;
+	return 0;
+}
+
+/* perf inject --aslr has no records but KSYMBOL, whatever the file says. */
+static int __test_aslr(struct fixture *f)
+{
+	struct test_tool tt = {};
+	struct perf_tool *tool;
+	union perf_event event;
+	u64 first, second;
+	int err;
+
+	perf_tool__init(&tt.tool, /*ordered_events=*/true);
+	tt.tool.ksymbol = take_addr;
+	tool = aslr_tool__new(&tt.tool);
+	TEST_ASSERT_VAL("tool", tool);
+
+	err = aslr_tool__cache_orig_attrs(tool, f->sample.evsel);
+	ksymbol_event(&event, ADDR, LEN, "bpf_prog_a", false);
+	err = err ?: tool->ksymbol(tool, &event, &f->sample, &f->machine);
+	first = tt.addr;
+	ksymbol_event(&event, ADDR, LEN, "bpf_prog_a", true);
+	err = err ?: tool->ksymbol(tool, &event, &f->sample, &f->machine);
+	ksymbol_event(&event, ADDR, 2 * LEN, "bpf_prog_b", false);
+	err = err ?: tool->ksymbol(tool, &event, &f->sample, &f->machine);
+	second = tt.addr;
+	aslr_tool__delete(tool);
+
+	TEST_ASSERT_VAL("events", !err);
+	TEST_ASSERT_VAL("addresses", first && second && first != ADDR && second != ADDR);
+	TEST_ASSERT_VAL("another program", first != second);
+	return TEST_OK;
+}
+
+#ifdef HAVE_LIBBPF_SUPPORT
+/* The kernel says that the text of an interpreted program is the interpreter. */
+static int __test_interpreted(struct fixture *f)
+{
+	struct bpf_prog_info_node *node = zalloc(sizeof(*node));
+	struct perf_bpil *bpil = zalloc(sizeof(*bpil) + sizeof(u64));
+	union perf_event event = {
+		.bpf = {
+			.header = {
+				.type = PERF_RECORD_BPF_EVENT,
+				.size = sizeof(event.bpf),
+			},
+			.type = PERF_BPF_EVENT_PROG_LOAD,
+			.id = 5,
+		},
+	};
+	bool kernel, program;
+	struct perf_env env;
+	int err;
+
+	TEST_ASSERT_VAL("bpf_prog_info", node && bpil);
+	TEST_ASSERT_VAL("map", !add_kernel_map(f, ADDR - 0x1000, ADDR + 0x1000, "kernel"));
+	*(u64 *)bpil->data = ADDR;
+	bpil->arrays = 1UL << PERF_BPIL_JITED_KSYMS;
+	bpil->info.id = 5;
+	bpil->info.jited_ksyms = ptr_to_u64(bpil->data);
+	bpil->info.nr_jited_ksyms = 1;
+	node->info_linear = bpil;
+
+	perf_env__init(&env);
+	perf_env__insert_bpf_prog_info(&env, node);
+	f->machine.env = &env;
+	err = machine__process_bpf(&f->machine, &event, &f->sample);
+	kernel = known(f, ADDR, "kernel", 0, 0);
+
+	/* But for that, it is the record of a program there. */
+	bpil->info.jited_prog_len = LEN;
+	err = err ?: machine__process_bpf(&f->machine, &event, &f->sample);
+	program = known(f, ADDR, "kernel", 5, 0);
+	f->machine.env = NULL;
+	perf_env__exit(&env);
+
+	TEST_ASSERT_VAL("events", !err);
+	TEST_ASSERT_VAL("kernel", kernel);
+	TEST_ASSERT_VAL("program", program);
+	return TEST_OK;
+}
+#else
+static int __test_interpreted(struct fixture *f __maybe_unused)
+{
+	return TEST_SKIP;
+}
+#endif
+
 static int run(int (*test)(struct fixture *f), bool bpf_subprog)
 {
 	struct fixture f;
@@ -413,9 +609,13 @@ TEXT_TEST(replaced, true)
 TEXT_TEST(no_bit, false)
 TEXT_TEST(twins, true)
 TEXT_TEST(alone, true)
+TEXT_TEST(late_id, true)
 TEXT_TEST(order, true)
 TEXT_TEST(lost, true)
 TEXT_TEST(malformed, true)
+TEXT_TEST(no_resolve, true)
+TEXT_TEST(aslr, true)
+TEXT_TEST(interpreted, true)
 
 #ifdef HAVE_LIBBPF_SUPPORT
 static const char kallsyms[] =
@@ -473,11 +673,14 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 	struct images_tool it = {};
 	struct record_opts opts = {};
 	struct perf_session *session;
+	struct perf_env env;
 	int fd = mkstemp(path), err = INT_MIN;
 
 	TEST_ASSERT_VAL("temporary file", fd >= 0);
 	perf_tool__init(&it.tool, /*ordered_events=*/false);
-	session = perf_session__new(/*data=*/NULL, &it.tool);
+	perf_env__init(&env);
+	session = __perf_session__new(/*data=*/NULL, &it.tool,
+				      /*trace_event_repipe=*/false, &env);
 	if (!IS_ERR_OR_NULL(session) &&
 	    write(fd, kallsyms, sizeof(kallsyms) - 1) == sizeof(kallsyms) - 1) {
 		symbol_conf.kallsyms_name = path;
@@ -489,6 +692,7 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 	unlink(path);
 	if (!IS_ERR_OR_NULL(session))
 		perf_session__delete(session);
+	perf_env__exit(&env);
 
 	/* What it says of the programs of this machine is for other tests. */
 	TEST_ASSERT_VAL("setup", err != INT_MIN);
@@ -496,8 +700,86 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 	TEST_ASSERT_EQUAL("number of images", (int)it.seen, (int)ARRAY_SIZE(images));
 	return TEST_OK;
 }
+
+struct name_tool {
+	struct perf_tool tool;
+	u64 addr;
+	char name[KSYM_NAME_LEN];
+};
+
+static int process_name(const struct perf_tool *tool, union perf_event *event,
+			struct perf_sample *sample __maybe_unused,
+			struct machine *machine __maybe_unused)
+{
+	struct name_tool *nt = container_of(tool, struct name_tool, tool);
+
+	if (event->header.type == PERF_RECORD_KSYMBOL && event->ksymbol.addr == nt->addr)
+		scnprintf(nt->name, sizeof(nt->name), "%s", event->ksymbol.name);
+	return 0;
+}
+
+/* The main function of a program that has another one, as kallsyms names it. */
+static int test__name(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	const struct bpf_insn insns[] = {
+		BPF_CALL_REL(1),
+		BPF_EXIT_INSN(),
+		BPF_MOV64_IMM(BPF_REG_0, 0),
+		BPF_EXIT_INSN(),
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts);
+	const char *saved = symbol_conf.kallsyms_name;
+	struct record_opts record_opts = {};
+	struct bpf_prog_info info = {};
+	__u32 info_len = sizeof(info);
+	struct perf_session *session;
+	struct name_tool nt = {};
+	struct perf_env env;
+	char expected[64];
+	u64 ksyms[2] = {};
+	int fd, n;
+
+	fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "name", "GPL", insns, ARRAY_SIZE(insns),
+			   &opts);
+	if (fd < 0)
+		return TEST_SKIP;
+	info.nr_jited_ksyms = ARRAY_SIZE(ksyms);
+	info.jited_ksyms = ptr_to_u64(ksyms);
+	if (bpf_prog_get_info_by_fd(fd, &info, &info_len) || !info.jited_prog_len || !ksyms[0]) {
+		close(fd);
+		return TEST_SKIP;
+	}
+	n = scnprintf(expected, sizeof(expected), "bpf_prog_");
+	for (int i = 0; i < BPF_TAG_SIZE; i++)
+		n += scnprintf(expected + n, sizeof(expected) - n, "%02x", info.tag[i]);
+	scnprintf(expected + n, sizeof(expected) - n, "_name");
+
+	nt.addr = ksyms[0];
+	perf_tool__init(&nt.tool, /*ordered_events=*/false);
+	perf_env__init(&env);
+	session = __perf_session__new(/*data=*/NULL, &nt.tool,
+				      /*trace_event_repipe=*/false, &env);
+	if (!IS_ERR_OR_NULL(session)) {
+		symbol_conf.kallsyms_name = "/dev/null";
+		perf_event__synthesize_bpf_events(session, process_name,
+						  &session->machines.host, &record_opts);
+		symbol_conf.kallsyms_name = saved;
+		perf_session__delete(session);
+	}
+	perf_env__exit(&env);
+	close(fd);
+
+	pr_debug("%s, expected %s\n", nt.name, expected);
+	TEST_ASSERT_VAL("name", !strcmp(nt.name, expected));
+	return TEST_OK;
+}
 #else
 static int test__images(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__name(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	return TEST_SKIP;
 }
@@ -512,10 +794,16 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Without bpf_subprog until it is unloaded", no_bit),
 	TEST_CASE("Programs with the same name", twins),
 	TEST_CASE("Records without those that belong to them", alone),
+	TEST_CASE("Programs that are known late", late_id),
 	TEST_CASE("Records out of order", order),
 	TEST_CASE("Lost records", lost),
 	TEST_CASE("Malformed and longer records", malformed),
+	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
+	TEST_CASE("Unloaded text in perf inject --aslr", aslr),
+	TEST_CASE_REASON("Interpreted programs", interpreted, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized images", images, "built without libbpf"),
+	TEST_CASE_REASON("Synthesized name of a program", name,
+			 "built without libbpf, no permission or no JIT"),
 	{ .name = NULL, }
 };
 
