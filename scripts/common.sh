@@ -8,11 +8,9 @@ unset $(git rev-parse --local-env-vars 2>/dev/null)
 # Nor is what was said to a make above meant for those below: make BUILD=DIR.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 PATH=$PATH:/usr/sbin:/sbin
-# cd prints with it; the clock has a comma in some locales, and sort another order; what
-# is built is for other users too, in a guest.
+# cd prints with it; in some locales the clock has a comma, and sort another order.
 unset CDPATH
 export LC_ALL=C.UTF-8
-umask 022
 # A program that ends in its own way at Ctrl-C does not end the script that runs it.
 trap 'exit 130' INT
 
