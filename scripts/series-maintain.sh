@@ -123,13 +123,13 @@ keys()
 # who changes one of them, or a CI that sees the change, asks that one.
 BISECTED=$TOP/scripts/bisected
 
+known() { sed -nE 's/^([0-9a-f]{40}) .*/\1/p' "$BISECTED"; }
+
 # passes KEYS KEY: adds KEY to them, and drops those that are of no patch any more.
 passes()
 {
 	{ sed -n '/^#/p' "$BISECTED"
-	  awk -F '\t' -v key="$2" '
-		FILENAME == ARGV[1] { sub(/ .*/, ""); known[$0]; next }
-		$3 == key || $3 in known { print $3, $4 }' "$BISECTED" "$1"
+	  grep -Ff <(known; echo "$2") "$1" | cut -f3,4 --output-delimiter=' '
 	} >"$BISECTED.part"
 	mv "$BISECTED.part" "$BISECTED"
 }
@@ -152,9 +152,7 @@ cmd_bisect()
 	worktree "$BUILD/bisect" base
 	asked=$(questions)
 	keys "$asked" >"$out/keys"
-	awk -F '\t' -v first="$first" -v last="$last" '
-		FILENAME == ARGV[1] { sub(/ .*/, ""); known[$0]; next }
-		first <= $1 && $1 <= last && !($3 in known)' "$BISECTED" "$out/keys" >"$out/todo"
+	sed -n "$first,${last}p" "$out/keys" | { grep -vFf <(known) || [ $? = 1 ]; } >"$out/todo"
 	if [ -n "$list" ]; then
 		cut -f1,4 "$out/todo"
 		return
