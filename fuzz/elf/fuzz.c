@@ -14,14 +14,45 @@
 
 struct folio *xa_load(struct xarray *pages, pgoff_t index)
 {
-	for (size_t i = 0; i < pages->nr; i++) {
-		struct folio *f = &pages->folios[i];
+	for (size_t i = 0; i < pages->now.nr; i++) {
+		struct folio *f = &pages->now.folio[i];
 
 		if (f->data && index >= f->pos >> PAGE_SHIFT &&
 		    index < (f->pos + f->size) >> PAGE_SHIFT)
 			return f;
 	}
 	return NULL;
+}
+
+void folio_put(struct folio *f)
+{
+	struct folios now = f->in->now;
+
+	if (--f->refs || !f->in->then.nr)
+		return;
+	f->in->now = f->in->then;
+	f->in->then = now;
+}
+
+/* The page that is mapped of a folio of which only one can be. */
+static u8 *mapped;
+
+void *kmap_local_folio(struct folio *f, size_t off)
+{
+	if (!f->partial_kmap)
+		return f->data + off;
+	if (mapped)
+		abort();	/* the reader has one at a time */
+	mapped = malloc(PAGE_SIZE);
+	memcpy(mapped, f->data + round_down(off, PAGE_SIZE), PAGE_SIZE);
+	return mapped + off % PAGE_SIZE;
+}
+
+void kunmap_local(const void *addr)
+{
+	(void)addr;
+	free(mapped);
+	mapped = NULL;
 }
 
 ssize_t __kernel_read(struct file *file, void *buf, size_t count, loff_t *pos)
@@ -44,19 +75,17 @@ static u32 next_random(u32 *state)
 	return *state >> 16;
 }
 
-/* A page cache of folios of 1 to 8 pages, where some of them may lack. */
-static void fill(struct address_space *mapping, const u8 *data, size_t size, u32 random,
-		 bool all)
+/* Folios of 1 to 8 pages, where some of them may lack. */
+static struct folios fill(struct xarray *in, const u8 *data, size_t size, u32 *random, bool all)
 {
-	struct xarray *pages = &mapping->i_pages;
+	struct folios pages = { .folio = calloc(size / PAGE_SIZE + 1, sizeof(*pages.folio)) };
 	size_t pos = 0;
 
-	pages->folios = calloc(size / PAGE_SIZE + 1, sizeof(*pages->folios));
-	pages->nr = 0;
 	while (pos < size) {
-		struct folio *f = &pages->folios[pages->nr++];
-		u32 r = next_random(&random);
+		struct folio *f = &pages.folio[pages.nr++];
+		u32 r = next_random(random);
 
+		f->in = in;
 		f->pos = pos;
 		f->size = PAGE_SIZE << (r & 3);
 		/* Folios are aligned to their size. */
@@ -64,22 +93,24 @@ static void fill(struct address_space *mapping, const u8 *data, size_t size, u32
 			f->size /= 2;
 		f->uptodate = all || r & 0x1c;
 		f->pinned = !all && !(r & 0x60);
+		f->partial_kmap = r & 0x400;
 		if (all || r & 0x380) {
 			f->data = calloc(1, f->size);
 			memcpy(f->data, data + pos, min_t(size_t, f->size, size - pos));
 		}
 		pos += f->size;
 	}
+	return pages;
 }
 
-static void empty(struct address_space *mapping)
+static void empty(struct folios *pages)
 {
-	for (size_t i = 0; i < mapping->i_pages.nr; i++) {
-		if (mapping->i_pages.folios[i].refs)
+	for (size_t i = 0; i < pages->nr; i++) {
+		if (pages->folio[i].refs)
 			abort();	/* a reference was leaked, or put twice */
-		free(mapping->i_pages.folios[i].data);
+		free(pages->folio[i].data);
 	}
-	free(mapping->i_pages.folios);
+	free(pages->folio);
 }
 
 struct result {
@@ -101,9 +132,13 @@ static struct result parse(const u8 *data, size_t size, bool may_fault, u32 rand
 	struct build_id_from from = { .may_fault = may_fault, .unpinned = true };
 	struct result r = {};
 
-	fill(&mapping, data, size, random, all);
+	mapping.i_pages.now = fill(&mapping.i_pages, data, size, &random, all);
+	mapping.i_pages.then = fill(&mapping.i_pages, data, size, &random, all);
 	r.err = build_id_read(&file, r.id, &r.size, &from);
-	empty(&mapping);
+	empty(&mapping.i_pages.now);
+	empty(&mapping.i_pages.then);
+	if (mapped)
+		abort();
 
 	if (r.err > 0 || (!r.err && (!r.size || r.size > BUILD_ID_SIZE_MAX)))
 		abort();

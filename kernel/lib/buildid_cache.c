@@ -341,7 +341,7 @@ static struct build_id_entry *fill_begin(const struct file *file)
 	spin_lock(&inode->i_lock);
 	spin_lock(&b->lock);
 	old = bucket_find(b, inode);
-	if (filling && !(old && (old->state == BUILD_ID_PENDING || entry_matches(old, inode)))) {
+	if (READ_ONCE(filling) && !(old && (old->state == BUILD_ID_PENDING || entry_matches(old, inode)))) {
 		if (old)
 			bucket_remove(b, old);
 		else if (b->nr >= BUCKET_MAX)
@@ -362,7 +362,8 @@ static struct build_id_entry *fill_begin(const struct file *file)
 	 * Pairs with atomic_inc_unless_negative() in get_write_access(): a
 	 * writer who does not see the flag is seen here. One who has closed the
 	 * file by now wrote before: dropping the last reference to the file is a
-	 * barrier, and so is this.
+	 * barrier, and so is this. One who had no file, as in truncate(2),
+	 * changed the size, by which an entry is known.
 	 */
 	smp_mb();
 	if (inode_is_open_for_write(inode)) {
@@ -582,7 +583,10 @@ void build_id_request(unsigned long addr)
 static DEFINE_MUTEX(switch_lock);
 static atomic_t users;
 
-/* One or two buckets for each MiB of memory: at most 0.2 % of it in entries. */
+/*
+ * One or two buckets for each MiB of memory, 16,384 at most: 131,072 files, and no more
+ * than 0.2 % of memory in entries.
+ */
 static int make_table(void)
 {
 	unsigned long nr = clamp(totalram_pages() >> (20 - PAGE_SHIFT), 64UL, 16384UL);
@@ -632,7 +636,7 @@ static void switch_on(void)
 	 */
 	static_branch_enable(&build_id_cache_key);
 	kick_all_cpus_sync();
-	filling = true;
+	WRITE_ONCE(filling, true);
 }
 
 static void switch_off(void)
@@ -643,7 +647,7 @@ static void switch_off(void)
 	if (!filling)
 		return;
 	/* Writers last: no entry may be left that they would not remove. */
-	filling = false;
+	WRITE_ONCE(filling, false);
 	for (b = buckets; b < buckets + (1UL << bucket_bits); b++) {
 		guard(spinlock)(&b->lock);
 		while (b->nr)

@@ -1266,6 +1266,32 @@ static int forget_text(const char *path)
 	return err;
 }
 
+/* A stack has an ID with zeroes behind it, where a record has the one of 16 bytes. */
+TEST_F(profile, short_build_id)
+{
+	char dir[PATH_MAX - 16], exe[PATH_MAX], id[41];
+	struct tool t;
+	pid_t pid;
+
+	if (access("bpfprov_cli.md5", R_OK))
+		SKIP(return, "no bpfprov_cli.md5");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/short_id", dir);
+	ASSERT_EQ(0, copy_file("bpfprov_cli.md5", exe));
+	pid = spawn_spinner(exe, 0);
+	EXPECT_TRUE(wait_for_exec(pid, exe));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false,
+				   ARGS("profile", "-p", PID(pid), "-d", "3", "--format", "json")));
+	EXPECT_EQ(OK, tool_end(&t));
+	end_process(pid);
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
+	json_build_id(t.out, exe, id);
+	EXPECT_EQ(32, strlen(id)) TH_LOG("build ID \"%s\"", id);
+	tool_free(&t);
+	unlink(exe);
+	rmdir(dir);
+}
+
 /* Nothing is left of the file but its debug file: below /usr/lib/debug, or with debuginfod. */
 TEST_F(profile, debug_file)
 {

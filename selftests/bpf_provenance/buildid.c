@@ -27,6 +27,7 @@
 #include <linux/compiler.h>
 #include <linux/fs.h>
 #include <linux/fsverity.h>
+#include <linux/kernel-page-flags.h>
 #include <linux/loop.h>
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -119,6 +120,23 @@ static int page_out(void *page)
 	}
 	pin_to_cpu(0);
 	return resident(page) ? -EBUSY : 0;
+}
+
+/* Is a mapped page part of a large folio, and not its first? */
+static bool is_folio_tail(const void *page)
+{
+	uint64_t entry = 0, flags = 0;
+	int fd;
+
+	fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	if (pread(fd, &entry, sizeof(entry), (uintptr_t)page / PAGE * sizeof(entry)) < 0)
+		entry = 0;
+	close(fd);
+	fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+	if (pread(fd, &flags, sizeof(flags), (entry & ((1ULL << 55) - 1)) * sizeof(flags)) < 0)
+		flags = 0;
+	close(fd);
+	return entry >> 63 && flags & (1ULL << KPF_COMPOUND_TAIL);
 }
 
 /* The build ID of the mapping at @addr by PROCMAP_QUERY: its length, or 0. */
@@ -455,6 +473,37 @@ TEST_F(faults, note_not_resident)
 	EXPECT_FALSE(is_valid(caller))
 		TH_LOG("the build ID is that of note %d",
 		       1 + !memcmp(caller->build_id, second, ID_SIZE));
+}
+
+/*
+ * Not sleepable, interrupts on: the note is not in the first page of its folio. With
+ * CONFIG_DEBUG_KMAP_LOCAL_FORCE_MAP, that is all that was mapped: the kernel oopses.
+ */
+TEST_F(faults, large_folio)
+{
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	off_t note_at = 3 * PAGE + 128;
+	char contents[16 * PAGE] = {};
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
+	new_file(_metadata, self, note_at);
+	/* Again, at once: file systems make folios as large as what is written. */
+	ASSERT_EQ(note_at + (off_t)PAGE, pread(self->fd, contents, sizeof(contents), 0));
+	ASSERT_EQ(0, ftruncate(self->fd, 0));
+	ASSERT_EQ(sizeof(contents), pwrite(self->fd, contents, sizeof(contents), 0));
+	map_file(_metadata, self, sizeof(contents));
+	ASSERT_EQ(NT_GNU_BUILD_ID, READ_ONCE(self->map[note_at + 8]));
+	if (!is_folio_tail(self->map + note_at))
+		SKIP(return, "the file has no large folio, or /proc/kpageflags does not tell");
+
+	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
+
+	ASSERT_EQ(1, self->skel->bss->nr_samples);
+	EXPECT_TRUE(is_valid(caller));
+	EXPECT_EQ(0, memcmp(caller->build_id, self->id, ID_SIZE));
 }
 
 /*

@@ -54,12 +54,19 @@ struct folio {
 	size_t size;
 	u8 *data;		/* of its own, so that reading beyond it is noticed */
 	bool uptodate, pinned;
+	bool partial_kmap;	/* only one page of it can be mapped */
 	int refs;
+	struct xarray *in;
 };
 
-struct xarray {
-	struct folio *folios;
+struct folios {
+	struct folio *folio;
 	size_t nr;
+};
+
+/* What was put may have been reclaimed, and read again into folios of other sizes. */
+struct xarray {
+	struct folios now, then;
 };
 
 struct inode {
@@ -98,8 +105,8 @@ struct folio *xa_load(struct xarray *pages, pgoff_t index);
 ssize_t __kernel_read(struct file *file, void *buf, size_t count, loff_t *pos);
 
 static inline bool folio_try_get(struct folio *f) { f->refs++; return true; }
-static inline void folio_put(struct folio *f) { f->refs--; }
-static inline bool folio_test_highmem(const struct folio *f) { (void)f; return false; }
+void folio_put(struct folio *f);
+static inline bool folio_test_partial_kmap(const struct folio *f) { return f->partial_kmap; }
 static inline size_t folio_size(const struct folio *f) { return f->size; }
 static inline loff_t folio_pos(const struct folio *f) { return f->pos; }
 static inline bool folio_test_uptodate(const struct folio *f) { return f->uptodate; }
@@ -118,18 +125,17 @@ struct irq_work {
 #define SHIM_CONFIG_PREEMPT_RT	0
 #define IRQ_WORK_INIT(f)	{ .func = (f) }
 #define DEFINE_PER_CPU(t, n)	__typeof__(t) n
-#define this_cpu_ptr(p)		(p)
+#define raw_cpu_ptr(p)		(p)
 #define container_of(p, t, m)	((t *)((char *)(p) - offsetof(t, m)))
 
 static inline bool in_nmi(void) { return false; }
 static inline bool irqs_disabled(void) { return false; }
-static inline bool preemptible(void) { return true; }
 static inline bool test_and_set_bit_lock(int n, unsigned long *p) { (void)n; (void)p; abort(); }
 static inline void clear_bit_unlock(int n, unsigned long *p) { (void)n; (void)p; abort(); }
 static inline bool folio_ref_dec_unless_one(struct folio *f) { (void)f; abort(); }
 static inline bool irq_work_queue(struct irq_work *work) { (void)work; abort(); }
 
-static inline void *kmap_local_folio(struct folio *f, size_t off) { return f->data + off; }
-static inline void kunmap_local(const void *addr) { (void)addr; }
+void *kmap_local_folio(struct folio *f, size_t off);
+void kunmap_local(const void *addr);
 
 #endif

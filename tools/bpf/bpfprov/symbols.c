@@ -22,8 +22,8 @@
 
 struct binary {
 	struct binary *next;
-	uint8_t id[BUILD_ID_MAX];
-	size_t len;			/* 0: id is a struct file_key */
+	uint8_t id[BUILD_ID_MAX];	/* with zeroes behind it */
+	size_t len;			/* of the build ID; 0: id is a struct file_key */
 	char *path, *name;
 	int pid;
 	bool tried;
@@ -38,22 +38,29 @@ static struct binary *binaries[BUCKETS];
 
 struct binary *binary_get(const uint8_t *id, size_t len)
 {
-	struct binary **bucket, *b;
-	unsigned int hash = len;
+	uint8_t padded[BUILD_ID_MAX] = {};
 	char hex[2 * BUILD_ID_MAX + 1];
+	struct binary **bucket, *b;
+	unsigned int hash = !len;
 	size_t i;
 
+	memcpy(padded, id, len ? len : BUILD_ID_MAX);
 	for (i = 0; i < BUILD_ID_MAX; i++)
-		hash = hash * 31 + (i < len || !len ? id[i] : 0);
+		hash = hash * 31 + padded[i];
 	bucket = &binaries[hash % BUCKETS];
-	for (b = *bucket; b; b = b->next)
-		if (b->len == len && !memcmp(b->id, id, len ? len : BUILD_ID_MAX))
-			return b;
+	for (b = *bucket; b; b = b->next) {
+		if (!b->len != !len || memcmp(b->id, padded, BUILD_ID_MAX))
+			continue;
+		/* Of a stack, only the padded ID is known. */
+		if (len < b->len)
+			b->len = len;
+		return b;
+	}
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
 	b->len = len;
-	memcpy(b->id, id, len ? len : BUILD_ID_MAX);
+	memcpy(b->id, padded, BUILD_ID_MAX);
 	binary_id(b, hex, sizeof(hex));
 	hex[12] = 0;
 	b->name = strdup(*hex ? hex : "unknown-file");
@@ -112,12 +119,12 @@ void binary_id(const struct binary *b, char *hex, size_t size)
 /* Is this still the file that was mapped? */
 static bool is_it(const struct binary *b, const char *path)
 {
-	uint8_t id[BUILD_ID_MAX];
+	uint8_t id[BUILD_ID_MAX] = {};
 	struct file_key key;
 	struct stat st;
 
 	if (b->len)
-		return file_build_id(path, id) == b->len && !memcmp(id, b->id, b->len);
+		return file_build_id(path, id) && !memcmp(id, b->id, BUILD_ID_MAX);
 	memcpy(&key, b->id, sizeof(key));
 	return !stat(path, &st) && S_ISREG(st.st_mode) && st.st_ino == key.ino &&
 	       major(st.st_dev) == key.dev_major && minor(st.st_dev) == key.dev_minor;

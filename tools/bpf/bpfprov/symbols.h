@@ -25,7 +25,8 @@ struct binary;
 
 /*
  * The file with this build ID, or with length 0 and these BUILD_ID_MAX bytes that
- * name its inode. NULL: no memory.
+ * name its inode. An ID of BUILD_ID_MAX bytes may be a shorter one with zeroes behind
+ * it, as the kernel has them in stacks. NULL: no memory.
  */
 struct binary *binary_get(const uint8_t *id, size_t len);
 

@@ -84,6 +84,13 @@ static void teardown(struct fixture *f)
 	machine__exit(&f->machine);
 }
 
+/* Without a file. */
+static struct perf_session *new_session(struct perf_tool *tool, struct perf_env *env)
+{
+	perf_env__init(env);
+	return __perf_session__new(/*data=*/NULL, tool, /*trace_event_repipe=*/false, env);
+}
+
 static void ksymbol_event(union perf_event *event, u64 addr, u32 len, const char *name,
 			  bool unregister)
 {
@@ -462,9 +469,7 @@ static int __test_no_resolve(struct fixture *f)
 
 	perf_tool__init(&tt.tool, /*ordered_events=*/false);
 	tt.tool.sample = find_sample;
-	perf_env__init(&env);
-	session = __perf_session__new(/*data=*/NULL, &tt.tool,
-				      /*trace_event_repipe=*/false, &env);
+	session = new_session(&tt.tool, &env);
 	TEST_ASSERT_VAL("session", !IS_ERR_OR_NULL(session));
 	session->evlist = f->evlist;
 
@@ -529,8 +534,8 @@ static int __test_aslr(struct fixture *f)
 }
 
 #ifdef HAVE_LIBBPF_SUPPORT
-/* The kernel says that the text of an interpreted program is the interpreter. */
-static int __test_interpreted(struct fixture *f)
+/* bpf_prog_info has addresses in the kernel too: that of the interpreter, or of kcore. */
+static int __test_prog_info(struct fixture *f)
 {
 	struct bpf_prog_info_node *node = zalloc(sizeof(*node));
 	struct perf_bpil *bpil = zalloc(sizeof(*bpil) + sizeof(u64));
@@ -563,10 +568,11 @@ static int __test_interpreted(struct fixture *f)
 	err = machine__process_bpf(&f->machine, &event, &f->sample);
 	kernel = known(f, ADDR, "kernel", 0, 0);
 
-	/* But for that, it is the record of a program there. */
+	*(u64 *)bpil->data = ADDR + 0x1000;
 	bpil->info.jited_prog_len = LEN;
-	err = err ?: machine__process_bpf(&f->machine, &event, &f->sample);
-	program = known(f, ADDR, "kernel", 5, 0);
+	err = err ?: ksymbol(f, ADDR + 0x1000, LEN, "bpf_prog_a", false) ?:
+	      machine__process_bpf(&f->machine, &event, &f->sample);
+	program = known(f, ADDR + 0x1000, "bpf_prog_a", 5, 0);
 	f->machine.env = NULL;
 	perf_env__exit(&env);
 
@@ -576,7 +582,7 @@ static int __test_interpreted(struct fixture *f)
 	return TEST_OK;
 }
 #else
-static int __test_interpreted(struct fixture *f __maybe_unused)
+static int __test_prog_info(struct fixture *f __maybe_unused)
 {
 	return TEST_SKIP;
 }
@@ -615,7 +621,7 @@ TEXT_TEST(lost, true)
 TEXT_TEST(malformed, true)
 TEXT_TEST(no_resolve, true)
 TEXT_TEST(aslr, true)
-TEXT_TEST(interpreted, true)
+TEXT_TEST(prog_info, true)
 
 #ifdef HAVE_LIBBPF_SUPPORT
 static const char kallsyms[] =
@@ -678,9 +684,7 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 
 	TEST_ASSERT_VAL("temporary file", fd >= 0);
 	perf_tool__init(&it.tool, /*ordered_events=*/false);
-	perf_env__init(&env);
-	session = __perf_session__new(/*data=*/NULL, &it.tool,
-				      /*trace_event_repipe=*/false, &env);
+	session = new_session(&it.tool, &env);
 	if (!IS_ERR_OR_NULL(session) &&
 	    write(fd, kallsyms, sizeof(kallsyms) - 1) == sizeof(kallsyms) - 1) {
 		symbol_conf.kallsyms_name = path;
@@ -756,9 +760,7 @@ static int test__name(struct test_suite *test __maybe_unused, int subtest __mayb
 
 	nt.addr = ksyms[0];
 	perf_tool__init(&nt.tool, /*ordered_events=*/false);
-	perf_env__init(&env);
-	session = __perf_session__new(/*data=*/NULL, &nt.tool,
-				      /*trace_event_repipe=*/false, &env);
+	session = new_session(&nt.tool, &env);
 	if (!IS_ERR_OR_NULL(session)) {
 		symbol_conf.kallsyms_name = "/dev/null";
 		perf_event__synthesize_bpf_events(session, process_name,
@@ -800,7 +802,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Malformed and longer records", malformed),
 	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
 	TEST_CASE("Unloaded text in perf inject --aslr", aslr),
-	TEST_CASE_REASON("Interpreted programs", interpreted, "built without libbpf"),
+	TEST_CASE_REASON("Addresses of bpf_prog_info", prog_info, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized images", images, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized name of a program", name,
 			 "built without libbpf, no permission or no JIT"),
