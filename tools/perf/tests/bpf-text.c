@@ -560,6 +560,7 @@ static int __test_prog_info(struct fixture *f)
 	bpil->info.id = 5;
 	bpil->info.jited_ksyms = ptr_to_u64(bpil->data);
 	bpil->info.nr_jited_ksyms = 1;
+	bpil->info.jited_prog_len = LEN;
 	node->info_linear = bpil;
 
 	perf_env__init(&env);
@@ -569,7 +570,6 @@ static int __test_prog_info(struct fixture *f)
 	kernel = known(f, ADDR, "kernel", 0, 0);
 
 	*(u64 *)bpil->data = ADDR + 0x1000;
-	bpil->info.jited_prog_len = LEN;
 	err = err ?: ksymbol(f, ADDR + 0x1000, LEN, "bpf_prog_a", false) ?:
 	      machine__process_bpf(&f->machine, &event, &f->sample);
 	program = known(f, ADDR + 0x1000, "bpf_prog_a", 5, 0);
