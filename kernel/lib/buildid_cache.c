@@ -341,7 +341,8 @@ static struct build_id_entry *fill_begin(const struct file *file)
 	spin_lock(&inode->i_lock);
 	spin_lock(&b->lock);
 	old = bucket_find(b, inode);
-	if (READ_ONCE(filling) && !(old && (old->state == BUILD_ID_PENDING || entry_matches(old, inode)))) {
+	if (READ_ONCE(filling) &&
+	    !(old && (old->state == BUILD_ID_PENDING || entry_matches(old, inode)))) {
 		if (old)
 			bucket_remove(b, old);
 		else if (b->nr >= BUCKET_MAX)

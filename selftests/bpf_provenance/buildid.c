@@ -477,7 +477,7 @@ TEST_F(faults, note_not_resident)
 
 /*
  * Not sleepable, interrupts on: the note is not in the first page of its folio. With
- * CONFIG_DEBUG_KMAP_LOCAL_FORCE_MAP, that is all that was mapped: the kernel oopses.
+ * CONFIG_DEBUG_KMAP_LOCAL_FORCE_MAP, folios are read page by page, as in high memory.
  */
 TEST_F(faults, large_folio)
 {
