@@ -10,11 +10,13 @@ setup_file()
 	export ACCEL=${ACCEL:-tcg}
 }
 
-# vm OPTIONS...: with a mark on QEMU's command line, by which it is found again.
+# vm OPTIONS...: with a mark on QEMU's command line, by which it is found again. Of a
+# test that fails, what it said is printed.
 vm()
 {
 	mark=mark.$$.$BATS_TEST_NUMBER
 	run "$VMTEST" --no-build --accel "$ACCEL" --append "$mark" "$@"
+	echo "exit $status: $output"
 }
 
 left_over() { pgrep -f "[q]emu.*mark.$$.$BATS_TEST_NUMBER"; }
@@ -152,7 +154,6 @@ teardown()
 
 @test "vmtest: a selection that names no test is no success" {
 	vm -t contexts.contexts.sleepable,no_such_program
-	echo "$output"
 	[ "$status" = 1 ]
 	[[ $output == *"1 passed, 1 failed"* ]]
 }
