@@ -28,7 +28,7 @@ void folio_put(struct folio *f)
 {
 	struct folios now = f->in->now;
 
-	if (--f->refs || !f->in->then.nr)
+	if (--f->refs)
 		return;
 	f->in->now = f->in->then;
 	f->in->then = now;

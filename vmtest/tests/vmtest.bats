@@ -11,12 +11,12 @@ setup_file()
 }
 
 # vm OPTIONS...: with a mark on QEMU's command line, by which it is found again. Of a
-# test that fails, what it said is printed.
+# test that fails, bats prints what vmtest.sh said, and this how it ended.
 vm()
 {
 	mark=mark.$$.$BATS_TEST_NUMBER
 	run "$VMTEST" --no-build --accel "$ACCEL" --append "$mark" "$@"
-	echo "exit $status: $output"
+	echo "exit status $status"
 }
 
 left_over() { pgrep -f "[q]emu.*mark.$$.$BATS_TEST_NUMBER"; }
