@@ -42,13 +42,14 @@
 #   8  the results are incomplete: no KTAP, a short plan, a test without result
 #   9  the tests ended, the VM did not
 #  10  --expect-panic, and the kernel did not die that way
-# 130  interrupted
+# 130  interrupted; 143 terminated
 #
 # QEMU and KVM name the emulator and the device node to take instead of vmtest/qemu
 # and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has to come up with KVM;
 # SELFTESTS an installed kselftest directory. FUZZ_SEED, FUZZ_SECONDS and STORM_SECONDS
 # are handed to the tests.
 
+# shellcheck disable=SC2016  # some are expanded elsewhere
 set -euo pipefail
 . "$(dirname "$0")/../scripts/common.sh"
 HERE=$TOP/vmtest
@@ -107,6 +108,10 @@ fi
 for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
 	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is no number"
 done
+# What is there is not to be taken for this run's, whatever becomes of it.
+for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+$log/qemu.log}"; do
+	[ -z "$f" ] || rm -f "$f"
+done
 root=$("$TOP/scripts/fetch" root) || exit 2
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
 
@@ -123,36 +128,43 @@ selftests=${SELFTESTS:-$BUILD/out/prod/selftests}
 
 # Not /tmp, which may be small and in memory: the guest's disk is there.
 run=$(mktemp -d -p "${TMPDIR:-/var/tmp}") || die "cannot write to ${TMPDIR:-/var/tmp} (TMPDIR)"
-qemu_pid=""
+qemu_pid="" judged=""
+token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
+# For the toolchain, which does not see the other one.
+scratch=$BUILD/out/$flavour/vmtest.$token
 
-# alive: is QEMU still running?
-alive() { kill -0 "$qemu_pid" 2>/dev/null; }
+# alive: is QEMU still running? It has a lock, and so has what it runs in, whose process
+# alone would say too little, and might be another one by now.
+alive() { [ -n "$qemu_pid" ] && ! flock -n "$run/alive" true; }
 
 # stop: returns when QEMU is gone.
 stop()
 {
-	[ -n "$qemu_pid" ] || return 0
-	kill -KILL "$qemu_pid" 2>/dev/null || true
+	! alive || kill -KILL "$qemu_pid" 2>/dev/null || true
 	while alive; do sleep 0.02; done
 	qemu_pid=""
 }
 
+# cleanup COMMAND: at the end, which was after COMMAND. One that failed where that was not
+# expected is no verdict on the guest, nor does it change the one that there is.
 cleanup()
 {
+	local code=$?
 	stop
-	rm -rf "$run" || true
+	rm -rf "$run" "$scratch" || true
+	[ -z "$judged" ] || exit "$judged"
+	[[ ! $code =~ ^(0|2|130|143)$ ]] || return 0
+	printf 'vmtest.sh: error: status %s of: %s\n' "$code" "$1" >&2
+	exit 2
 }
-trap cleanup EXIT
+trap 'cleanup "$BASH_COMMAND"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 # What the guest sees as /mnt: its init, and what it is to run.
 mkdir "$run/vm" "$run/vm/selftests"
 [ -z "$log" ] || mkdir -p "$log"
-# Not to be taken for this run's, whatever becomes of it.
-[ -z "$junit" ] || rm -f "$junit"
 cp "$HERE"/guest-* "${files[@]}" "$run/vm/" || die "the guest cannot be given its files"
-token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 {
 	printf 'token=%q\n' "$token"
 	printf 'shell=%q\n' "$shell"
@@ -173,8 +185,8 @@ truncate -s 512M "$run/disk"
 
 # --- QEMU -------------------------------------------------------------------
 
-# start ACCEL CONSOLE RESULTS: QEMU in the background, its PID in qemu_pid.  It
-# dies with this shell, however that ends.
+# start ACCEL CONSOLE RESULTS: QEMU in the background, in the process qemu_pid, with a
+# lock of its own. It dies with this shell, however that ends.
 start()
 {
 	local patience=()
@@ -215,6 +227,8 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 		;;
 	esac
 	[ -z "$gdb" ] || args+=(-gdb tcp:127.0.0.1:1234 -S)
+	exec 8>"$run/alive"
+	flock 8
 	if [ -n "$shell" ]; then
 		# shellcheck disable=SC2054
 		args+=(-chardev "stdio,id=console,mux=on,signal=off,logfile=$2" -serial chardev:console
@@ -225,6 +239,7 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" </dev/null >"$run/qemu.log" 2>&1 &
 	fi
 	qemu_pid=$!
+	exec 8>&-
 	# The shell is not to report how it ended; that is judged below.
 	disown "$qemu_pid"
 }
@@ -345,26 +360,29 @@ if [ -n "$log" ]; then
 	[ ! -s "$run/qemu.log" ] || cp "$run/qemu.log" "$log/qemu.log"
 fi
 
+# in_scratch COMMAND: in the toolchain, at the top of the kernel's source; $1 is $scratch
+# there.
+in_scratch()
+{
+	"$TOP/scripts/build" in "$flavour" bash -c 'set -- "$OUT/$0"; '"$1" "${scratch##*/}"
+}
+
 # write_junit CODE WHY: the results, and WHY the run is red where that is no test's.
 write_junit()
 {
-	local o=$BUILD/out/$flavour
 	[ -n "$junit" ] || return 0
-	mkdir -p "$o"
+	mkdir -p "$scratch"
 	if [ "$1" = 0 ] || { [ "$1" = 1 ] && grep -qE '^ *not ok ' "$run/out"; }; then
-		cp "$run/out" "$o/junit.ktap"
+		cp "$run/out" "$scratch/ktap"
 	else
 		awk -v why="$2" '
 			!n && /^1\.\.[0-9]+/ { n = substr($1, 4) + 1; $0 = "1.." n }
 			{ print }
 			END { if (!n) print "KTAP version 1\n1.." ++n; print "not ok " n " vmtest # " why }
-		' "$run/out" >"$o/junit.ktap"
+		' "$run/out" >"$scratch/ktap"
 	fi
-	rm -f "$o/junit.xml"
-	# shellcheck disable=SC2016
-	"$TOP/scripts/build" in "$flavour" bash -c 'tools/testing/kunit/kunit.py parse \
-		--junit="$OUT/junit.xml" "$OUT/junit.ktap"' >"$run/kunit.log" 2>&1 || true
-	mv "$o/junit.xml" "$junit" ||
+	in_scratch 'tools/testing/kunit/kunit.py parse --junit="$1/junit" "$1/ktap"' >"$run/kunit.log" 2>&1 || true
+	mv "$scratch/junit" "$junit" ||
 		{ warn "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"; return 1; }
 }
 
@@ -377,10 +395,8 @@ decode()
 	# Without the code dumps, of which decodecode makes a page each.
 	sed -n "$first,$((first + 80))p" "$console" | tr -d '\r' | grep -av ' Code: ' >"$run/splat"
 	if [ -f "$(dirname "$kernel")/vmlinux" ] && [ "$kernel" = "$BUILD/out/$flavour/bzImage" ]; then
-		cp "$run/splat" "$BUILD/out/$flavour/splat"
-		# shellcheck disable=SC2016  # OUT is set inside
-		"$TOP/scripts/build" in "$flavour" bash -c \
-			'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$OUT/splat"' 2>/dev/null && return
+		mkdir -p "$scratch" && cp "$run/splat" "$scratch/splat" &&
+			in_scratch 'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/splat"' 2>/dev/null && return
 	fi
 	cat "$run/splat"
 }
@@ -391,11 +407,10 @@ races()
 {
 	local all
 	all=$(grep -ac 'BUG: KCSAN: ' "$console") || return 0
-	cp "$console" "$BUILD/out/$flavour/console"
-	# shellcheck disable=SC2016
-	"$TOP/scripts/build" in "$flavour" bash -c \
-		'tr -d "\r" <"$OUT/console" | scripts/decode_stacktrace.sh "$OUT/vmlinux"' >"$run/decoded" 2>/dev/null ||
-		return 0
+	mkdir -p "$scratch"
+	cp "$console" "$scratch/console"
+	in_scratch 'tr -d "\r" <"$1/console" | scripts/decode_stacktrace.sh "$OUT/vmlinux"' \
+		>"$run/decoded" 2>/dev/null || return 0
 	plain_git -C "$LINUX" diff --name-only base -- '*.[ch]' ':!tools' >"$run/touched"
 	awk -f "$HERE/kcsan.awk" "$run/touched" "$run/decoded" >"$console"
 	say "kcsan: $(grep -ac 'BUG: KCSAN: ' "$console" || true) of $all reports are of files that the series touches"
@@ -405,6 +420,7 @@ races()
 fail()
 {
 	local code=$1
+	judged=$code
 	shift
 	printf 'vmtest.sh: FAILED: %s\n' "$*" >&2
 	write_junit "$code" "$*" || true

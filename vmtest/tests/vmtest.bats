@@ -10,27 +10,48 @@ setup_file()
 	export ACCEL=${ACCEL:-tcg}
 }
 
-# vm OPTIONS...: with a mark on QEMU's command line, by which it is found again. Of a
-# test that fails, bats prints what vmtest.sh said, and this how it ended.
-vm()
+# With a mark on QEMU's command line, by which it is found again; and what is left of a
+# run that was killed goes with the test.
+setup()
 {
 	mark=mark.$$.$BATS_TEST_NUMBER
-	run "$VMTEST" --no-build --accel "$ACCEL" --append "$mark" "$@"
+	options=(--no-build --accel "$ACCEL" --append "$mark")
+	export TMPDIR=$BATS_TEST_TMPDIR/tmp
+	mkdir "$TMPDIR"
+}
+
+# vm OPTIONS...: Of a test that fails, bats prints what vmtest.sh said, and this how it ended.
+vm()
+{
+	run "$VMTEST" "${options[@]}" "$@"
 	echo "exit status $status"
 }
 
-left_over() { pgrep -f "[q]emu.*mark.$$.$BATS_TEST_NUMBER"; }
+# vm_in_background OPTIONS...: one that has come up, as the process group vmtest_pid.
+vm_in_background()
+{
+	local out=$BATS_TEST_TMPDIR/out
+	# What runs in the background has Ctrl-C ignored, unless it is told otherwise.
+	setsid env --default-signal=INT "$VMTEST" "${options[@]}" "$@" >"$out" 2>&1 3>&- &
+	vmtest_pid=$!
+	until grep -q booted "$out"; do
+		kill -0 $vmtest_pid || { cat "$out"; return 1; }
+		sleep 0.1
+	done
+	pgrep -f "^qemu-system.* $mark "
+}
 
 # A QEMU that was killed with what it ran in is there for some milliseconds more; one
-# that was left behind stays.
+# that was left behind stays. Without bats' run, which would forget what vm said.
 teardown()
 {
 	for _ in $(seq 50); do
-		run left_over
-		[ "$status" != 1 ] || break
+		pgrep -f "$mark" >/dev/null || return 0
 		sleep 0.1
 	done
-	[ "$status" = 1 ] || { echo "QEMU was left behind"; pkill -KILL -f "mark.$$.$BATS_TEST_NUMBER"; false; }
+	echo "QEMU was left behind"
+	pkill -KILL -f "$mark"
+	false
 }
 
 @test "vmtest: --help lists the exit codes; wrong options are 2" {
@@ -54,9 +75,9 @@ teardown()
 	vm --kernel /nonexistent/bzImage -- true
 	[ "$status" = 2 ]
 	[[ $output == *"no kernel /nonexistent/bzImage"* ]]
-	TMPDIR=$BATS_TEST_TMPDIR vm --file /nonexistent/file -- true
+	vm --file /nonexistent/file -- true
 	[ "$status" = 2 ]
-	[ -z "$(ls "$BATS_TEST_TMPDIR")" ]
+	[ -z "$(ls "$TMPDIR")" ]
 }
 
 @test "vmtest: a command that succeeds is 0, its output arrives; one that fails is 1" {
@@ -129,12 +150,19 @@ teardown()
 }
 
 @test "vmtest: a killed VM is 6" {
-	{
-		until left_over >/dev/null; do sleep 0.1; done
-		pkill -KILL -f "[q]emu.*mark.$$.$BATS_TEST_NUMBER"
-	} 3>&- &
-	vm -- sleep 100
+	vm_in_background -- sleep 100
+	pkill -KILL -f "^qemu-system.* $mark "
+	status=0
+	wait $vmtest_pid || status=$?
 	[ "$status" = 6 ]
+}
+
+@test "vmtest: what fails in vmtest.sh itself is 2, and said; a panic is one all the same" {
+	vm --ktap "$BATS_TEST_TMPDIR/none/ktap" -- true
+	[ "$status" = 2 ]
+	[[ $output == *"error: status 1 of: cp "* ]]
+	vm --junit "$BATS_TEST_TMPDIR/none/xml" -- bash -c 'echo c >/proc/sysrq-trigger'
+	[ "$status" = 4 ]
 }
 
 @test "vmtest: a VM that goes on after its tests is 9" {
@@ -158,9 +186,15 @@ teardown()
 	[[ $output == *"1 passed, 1 failed"* ]]
 }
 
+@test "vmtest: a test without a fixture is selected by the name that results give it" {
+	vm -t buildid.fail_nth_table
+	[ "$status" = 0 ]
+	[[ $output == *"0 failed, 1 skipped"* ]]
+}
+
 @test "vmtest: a test that crashes in the middle is not a success" {
 	vm -- bash -c 'printf "KTAP version 1\n1..1\n  1..2\n  ok 1 f.a\n"; kill -SEGV $$'
-	[ "$status" != 0 ]
+	[ "$status" = 8 ]
 }
 
 @test "vmtest: a test program that does not start is a failure" {
@@ -226,23 +260,18 @@ teardown()
 }
 
 @test "vmtest: Ctrl-C leaves no QEMU and no file" {
-	TMPDIR=$BATS_TEST_TMPDIR run timeout --preserve-status -s INT 2 "$VMTEST" --no-build \
-		--accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -- sleep 100
+	vm_in_background -- sleep 100
+	kill -INT -- -$vmtest_pid
+	status=0
+	wait $vmtest_pid || status=$?
 	[ "$status" = 130 ]
-	run ls "$BATS_TEST_TMPDIR"
-	[ -z "$output" ]
+	[ -z "$(ls "$TMPDIR")" ]
 }
 
 @test "vmtest: SIGKILL leaves no QEMU" {
-	"$VMTEST" --no-build --accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -- sleep 100 3>&- &
-	pid=$!
-	until left_over >/dev/null; do sleep 0.1; done
-	kill -KILL $pid
-	# Its parent's death reaches QEMU a moment later; teardown is the judge.
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		left_over >/dev/null || break
-		sleep 0.1
-	done
+	vm_in_background -- sleep 100
+	kill -KILL $vmtest_pid
+	# teardown looks for it.
 }
 
 @test "vmtest: JUnit XML names the tests" {
@@ -268,7 +297,7 @@ teardown()
 shell()
 {
 	local line
-	coproc VM { "$VMTEST" --no-build --accel "$ACCEL" --append "mark.$$.$BATS_TEST_NUMBER" -s 2>&1; }
+	coproc VM { "$VMTEST" "${options[@]}" -s 2>&1; }
 	pid=$VM_PID
 	exec 5<&"${VM[0]}" 6>&"${VM[1]}"
 	while read -r -t 60 line <&5; do
