@@ -417,7 +417,7 @@ cmd_mail()
 	grep -q "^${topic:-none}/" "$PATCHES/series" || die "say which topic: $(cut -d/ -f1 "$PATCHES/series" | sort -u | paste -sd" ")"
 	[ -n "$tree" ] || die "--tree DIR: the maintainer's tree that this is for, whose HEAD becomes the base-commit"
 	[ -n "$(kernel_version "$tree")" ] || die "$tree is no kernel tree"
-	tree=$(cd "$tree" && pwd)
+	tree=$(cd "$tree" && pwd -P)
 	is_git "$tree" || die "$tree is no git tree: mails need its commit as their base"
 	for p in name email; do
 		[ -n "$(git -C "$tree" config "user.$p")" ] ||

@@ -82,7 +82,12 @@ int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snaps
 	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
 		return -EAGAIN;
 	vma = find_next(&mas);
-	return IS_ERR(vma) ? PTR_ERR(vma) : __vma_snapshot(mm, vma, snap);
+	if (IS_ERR(vma)) {
+		/* KCSAN is to know that the section ends here. */
+		vma_snapshot_stale(mm, snap);
+		return PTR_ERR(vma);
+	}
+	return __vma_snapshot(mm, vma, snap);
 }
 
 /*
@@ -163,13 +168,11 @@ int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct
 		if (!mmap_lock_speculate_try_begin(mm, &walk->seq))
 			return -EAGAIN;
 		vma = find_next(&walk->mas);
-		if (IS_ERR(vma))
-			goto again;
 	}
-	if (vma)
+	if (!IS_ERR_OR_NULL(vma))
 		/* All of it, at the price of garbage that is dropped below. */
 		data_race(memcpy(copy, vma, sizeof(*copy)));
-	if (mmap_lock_speculate_retry(mm, walk->seq))
+	if (mmap_lock_speculate_retry(mm, walk->seq) || IS_ERR(vma))
 		goto again;
 	if (!vma)
 		return -ENOENT;

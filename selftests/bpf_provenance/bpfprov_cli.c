@@ -16,7 +16,8 @@
  *  profile.*	Samples of a timer in hard-interrupt context, on processes that have
  *		exited when names are looked up, and on a BPF program.
  *
- * A test waits for a line that the tool prints, or for a process, never for a time.
+ * A test waits for a line that the tool prints, or for a process. What is sampled runs
+ * for a time, and is judged by the samples that there are of it.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -253,10 +254,6 @@ static pid_t vanished(void)
 }
 
 /* --- BPF programs ------------------------------------------------------------------ */
-
-#define INSN(c, d, s, o, i)						\
-	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\
-			    .off = (o), .imm = (i) })
 
 /* Two subprograms: main, which calls one that returns 0. */
 static int load_two(const char *name)

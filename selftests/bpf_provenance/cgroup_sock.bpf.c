@@ -2,6 +2,7 @@
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
 #include "cgroup_sock.h"
 
 #define AF_INET 2
@@ -327,6 +328,23 @@ int one_ip_egress(struct __sk_buff *skb)
 	s->ip[2] = ip[2];
 	s->ip[3] = ip[3];
 	return !DENIED(EGRESS);
+}
+
+struct put_port put_port;
+
+SEC("fentry/inet_put_port")
+int BPF_PROG(see_put_port, struct sock *sk)
+{
+	struct sock_common *c = &sk->__sk_common;
+
+	if (bpf_get_current_pid_tgid() >> 32 != put_port.tgid)
+		return 0;
+	put_port.runs++;
+	if (c->skc_family == AF_INET)
+		put_port.ip[0] = c->skc_rcv_saddr;
+	else
+		__builtin_memcpy(put_port.ip, &c->skc_v6_rcv_saddr, sizeof(put_port.ip));
+	return 0;
 }
 
 /*

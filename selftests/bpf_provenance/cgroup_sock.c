@@ -8,7 +8,8 @@
  *		is connected to an IPv4 address, where a v4-mapped one works too.
  *  hooks.*	The family that programs see where the caller gave AF_UNSPEC; which
  *		sends of a connected UDPv6 socket run sendmsg4; who may have
- *		packets leave for another address than the one that is checked.
+ *		packets leave for another address than the one that is checked;
+ *		what a bind() that is refused or repeated leaves of another one.
  *  autobind.*	What BPF_CGROUP_INET_AUTOBIND takes, refuses and leaves behind;
  *		which programs of its type load and attach.
  *  one_ip.*	Two services and a client in one cgroup, on a host with several
@@ -2961,17 +2962,19 @@ TEST_F(hooks, refused_after_bpf_bind)
 	close(fd);
 }
 
+static const struct {
+	int domain;
+	const char *any, *other, *pin, *peer;
+	unsigned int post_bind;
+	int words;			/* of an address */
+} families[] = {
+	{ AF_INET, "0.0.0.0", OTHER4, PIN4, PEER4, H(POST_BIND4), 1 },
+	{ AF_INET6, "::", OTHER6, PIN6, PEER6, H(POST_BIND6), 4 },
+};
+
 /* A raw socket may be bound again, and stays as it is where that is refused. */
 TEST_F(hooks, raw_bound_again)
 {
-	static const struct {
-		int domain;
-		const char *other, *pin, *peer;
-		unsigned int post_bind;
-	} families[] = {
-		{ AF_INET, OTHER4, PIN4, PEER4, 1 << POST_BIND4 },
-		{ AF_INET6, OTHER6, PIN6, PEER6, 1 << POST_BIND6 },
-	};
 	struct policy *policy = &self->skel->bss->policy;
 	socklen_t len;
 	union addr a;
@@ -3002,6 +3005,89 @@ TEST_F(hooks, raw_bound_again)
 		inet_pton(AF_INET6, PIN6, policy->pin6);
 		EXPECT_EQ(0, connect(fd, &a.sa, make_addr(&a, families[i].peer, 9)));
 		close(fd);
+	}
+}
+
+/* Of a port that post_bind refuses, TCP finds by address whom it has. */
+TEST_F(hooks, refused_port)
+{
+	struct put_port *put = &self->skel->bss->put_port;
+	struct policy *policy = &self->skel->bss->policy;
+	union addr a;
+	int fd, i;
+
+	self->skel->links.see_put_port = bpf_program__attach(self->skel->progs.see_put_port);
+	ASSERT_NE(NULL, self->skel->links.see_put_port);
+	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
+		policy->deny = families[i].post_bind;
+		fd = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		memset(put, 0, sizeof(*put));
+		put->tgid = getpid();
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].other, 0)));
+		EXPECT_EQ(EPERM, errno);
+		EXPECT_EQ(1, put->runs);
+		EXPECT_EQ(0, memcmp(put->ip, families[i].domain == AF_INET ? &policy->pin4 :
+				    policy->pin6, families[i].words * sizeof(__u32)))
+			TH_LOG("the socket had another address when it gave its port back");
+		put->tgid = 0;
+		close(fd);
+	}
+}
+
+/* An address without a port stays where another bind() fails, and goes with one to any. */
+TEST_F(hooks, bound_again)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd, busy, server, port, i;
+	socklen_t len;
+	union addr a;
+
+	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
+		policy->netns = 0;
+		server = peer_socket(&self->net, families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, families[i].peer, 0)));
+		ASSERT_EQ(0, listen(server, 1));
+		busy = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, busy);
+		ASSERT_EQ(0, bind(busy, &a.sa, make_addr(&a, families[i].pin, 0)));
+		port = port_of(busy);
+
+		fd = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, set_noport(fd));
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].pin, port)));
+		EXPECT_EQ(EADDRINUSE, errno);
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, families[i].pin))
+			TH_LOG("a port that is taken cost the address");
+
+		close(busy);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
+		policy->netns = self->net.cookie;
+		policy->deny = families[i].post_bind;
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].other, port)));
+		EXPECT_EQ(EPERM, errno);
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, families[i].pin))
+			TH_LOG("a port that is refused cost the address");
+
+		policy->netns = 0;
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].any, 0)));
+		ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, families[i].peer, port_of(server))));
+		ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, families[i].any))
+			TH_LOG("the source of a connection that is gone has stayed");
+		close(fd);
+		close(server);
 	}
 }
 

@@ -42,6 +42,13 @@ struct bind_rule {
 	__u32 first, last;	/* ports, in host byte order; last 0: any */
 };
 
+/* A port of TCP that the task of the tests gave back. */
+struct put_port {
+	__u32 tgid;		/* who it is */
+	__u32 runs;
+	__u32 ip[4];		/* what the socket was bound to just then; IPv4: the first */
+};
+
 /*
  * "One IP": what the policy programs do with the sockets of one network
  * namespace. All addresses in network byte order.

@@ -240,11 +240,6 @@ bool has_autobind(void)
 	return fd >= 0;
 }
 
-/* linux/filter.h is not installed. */
-#define INSN(c, d, s, o, i)						\
-	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\
-			    .off = (o), .imm = (i) })
-
 int make_functions(struct bpf_insn *insns, int n)
 {
 	int i, cnt = 0;

@@ -99,6 +99,11 @@ int drop_cap(int cap);
 /* Does the kernel know BPF_CGROUP_INET_AUTOBIND? */
 bool has_autobind(void);
 
+/* linux/filter.h is not installed. */
+#define INSN(c, d, s, o, i)						\
+	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\
+			    .off = (o), .imm = (i) })
+
 /*
  * Make a program of @n functions that return 0: the first calls each of the
  * others, which are all the same. Returns the number of instructions.

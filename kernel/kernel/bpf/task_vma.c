@@ -98,9 +98,9 @@ static u64 token_key[3] __ro_after_init;
  * that the sum is another one even if a task gets the same memory again: an mm
  * is larger than the number of times that will happen by chance.
  *
- * Scrambled, as records go to user space, so that readers there don't come to
- * rely on addresses. It is no secret from those who load programs, who can read
- * kernel memory, and not worth a cryptographic hash in each record.
+ * Scrambled, as records go to user space: the sum is hidden by one that is random, and
+ * the rest is so that differences mean nothing. Those who can load programs that read
+ * kernel memory can have the key too, so a cryptographic hash would not do more.
  */
 static u64 mm_token(const struct mm_struct *mm)
 {
@@ -251,8 +251,8 @@ __bpf_kfunc_start_defs();
  *
  * Context: any, NMI included.
  *
- * Return: 0; -ENOENT: there is no such mapping, or the task has no user memory
- * of its own, as kernel threads, and @mm is 0; -EAGAIN: mappings are being
+ * Return: 0; -ENOENT: there is no such mapping, or, where @mm is 0, the task has no
+ * user memory of its own, as kernel threads, or the machine no such address; -EAGAIN: mappings are being
  * changed, maybe by what this program runs on top of: trying again at once can't
  * help then; -EINPROGRESS: there was no match in as many mappings as one call
  * looks at: to go on, ask again at the record's @end; -EINVAL: unknown @flags, or
