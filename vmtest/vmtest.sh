@@ -44,8 +44,8 @@
 #  10  --expect-panic, and the kernel did not die that way
 # 130  interrupted; 143 terminated
 #
-# QEMU and KVM name the emulator and the device node to take instead of vmtest/qemu
-# and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has to come up with KVM;
+# QEMU and KVM name the emulator, or a script that becomes it with exec, and the device
+# node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has to come up with KVM;
 # SELFTESTS an installed kselftest directory. FUZZ_SEED, FUZZ_SECONDS and STORM_SECONDS
 # are handed to the tests.
 
@@ -110,7 +110,8 @@ for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$s
 done
 # What is there is not to be taken for this run's, whatever becomes of it.
 for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+$log/qemu.log}"; do
-	[ -z "$f" ] || rm -f "$f"
+	# Neither a device nor what a link leads to.
+	[ ! -f "$f" ] || [ -L "$f" ] || rm -f "$f" || die "cannot replace $f"
 done
 root=$("$TOP/scripts/fetch" root) || exit 2
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
@@ -135,13 +136,23 @@ scratch=$BUILD/out/$flavour/vmtest.$token
 
 # alive: is QEMU still running? It has a lock, and so has what it runs in, whose process
 # alone would say too little, and might be another one by now.
-alive() { [ -n "$qemu_pid" ] && ! flock -n "$run/alive" true; }
+alive()
+{
+	local rc=0
+	[ -n "$qemu_pid" ] || return 1
+	flock -n "$run/alive" true || rc=$?
+	[ "$rc" = 1 ]
+}
 
 # stop: returns when QEMU is gone.
 stop()
 {
+	local n=0
 	! alive || kill -KILL "$qemu_pid" 2>/dev/null || true
-	while alive; do sleep 0.02; done
+	while alive; do
+		[ $((n += 1)) -le 500 ] || { warn "$QEMU was killed, and what it started goes on"; break; }
+		sleep 0.02
+	done
 	qemu_pid=""
 }
 
@@ -150,11 +161,12 @@ stop()
 cleanup()
 {
 	local code=$?
+	trap '' INT TERM HUP
 	stop
 	rm -rf "$run" "$scratch" || true
 	[ -z "$judged" ] || exit "$judged"
 	[[ ! $code =~ ^(0|2|130|143)$ ]] || return 0
-	printf 'vmtest.sh: error: status %s of: %s\n' "$code" "$1" >&2
+	printf 'vmtest.sh: error: status %s of: %s\n' "$code" "$1" >&2 || true
 	exit 2
 }
 trap 'cleanup "$BASH_COMMAND"' EXIT
@@ -228,7 +240,7 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 	esac
 	[ -z "$gdb" ] || args+=(-gdb tcp:127.0.0.1:1234 -S)
 	exec 8>"$run/alive"
-	flock 8
+	flock 8 || die "no locks in $run (TMPDIR)"
 	if [ -n "$shell" ]; then
 		# shellcheck disable=SC2054
 		args+=(-chardev "stdio,id=console,mux=on,signal=off,logfile=$2" -serial chardev:console

@@ -178,6 +178,9 @@ setup() { sandbox; }
 	run "$SCRIPTS/series" export
 	[ "$status" != 0 ]
 	[[ $output == *"uncommitted changes"* ]]
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"has edits that patches/ does not"* ]]
 	echo "# changed" >>"$PATCHES/BASE"
 	run "$SCRIPTS/series" tree
 	[ "$status" != 0 ]

@@ -2967,9 +2967,10 @@ static const struct {
 	const char *any, *other, *pin, *peer;
 	unsigned int post_bind;
 	int words;			/* of an address */
+	int ping;
 } families[] = {
-	{ AF_INET, "0.0.0.0", OTHER4, PIN4, PEER4, H(POST_BIND4), 1 },
-	{ AF_INET6, "::", OTHER6, PIN6, PEER6, H(POST_BIND6), 4 },
+	{ AF_INET, "0.0.0.0", OTHER4, PIN4, PEER4, H(POST_BIND4), 1, IPPROTO_ICMP },
+	{ AF_INET6, "::", OTHER6, PIN6, PEER6, H(POST_BIND6), 4, IPPROTO_ICMPV6 },
 };
 
 /* A raw socket may be bound again, and stays as it is where that is refused. */
@@ -3044,6 +3045,7 @@ TEST_F(hooks, bound_again)
 	socklen_t len;
 	union addr a;
 
+	allow_ping(_metadata);
 	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
 		policy->netns = 0;
 		server = peer_socket(&self->net, families[i].domain, SOCK_STREAM, 0);
@@ -3088,6 +3090,20 @@ TEST_F(hooks, bound_again)
 			TH_LOG("the source of a connection that is gone has stayed");
 		close(fd);
 		close(server);
+
+		fd = socket(families[i].domain, SOCK_DGRAM, families[i].ping);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
+		ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, families[i].peer, 0)));
+		ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].any, 0)));
+		ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, families[i].peer, 0)));
+		ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, families[i].any))
+			TH_LOG("the source that a ping socket was connected with has stayed");
+		close(fd);
 	}
 }
 

@@ -62,6 +62,11 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 	[ "$status" = 1 ]
 }
 
+@test "skips: every line of the list has its flavours and its reason" {
+	run grep -vP '^(#.*|[a-z]+(,[a-z]+)*\t[^\t]+\t[^\t]+)$' "$VMTEST/expect.skip"
+	[ "$status" = 1 ]
+}
+
 @test "splats: an expression that grep does not take is no clean log" {
 	cp "$VMTEST"/splats* "$BATS_TEST_TMPDIR"
 	printf 'foo(\ta reason\n' >>"$BATS_TEST_TMPDIR/splats.allow"

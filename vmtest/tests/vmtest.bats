@@ -15,6 +15,8 @@ setup_file()
 setup()
 {
 	mark=mark.$$.$BATS_TEST_NUMBER
+	# Not what it runs in.
+	qemu="(^|/)qemu-system[^ ]* .* $mark "
 	options=(--no-build --accel "$ACCEL" --append "$mark")
 	export TMPDIR=$BATS_TEST_TMPDIR/tmp
 	mkdir "$TMPDIR"
@@ -38,15 +40,18 @@ vm_in_background()
 		kill -0 $vmtest_pid || { cat "$out"; return 1; }
 		sleep 0.1
 	done
-	pgrep -f "^qemu-system.* $mark "
+	pgrep -f "$qemu"
 }
 
 # A QEMU that was killed with what it ran in is there for some milliseconds more; one
 # that was left behind stays. Without bats' run, which would forget what vm said.
 teardown()
 {
+	local rc
 	for _ in $(seq 50); do
-		pgrep -f "$mark" >/dev/null || return 0
+		rc=0
+		pgrep -f "$mark" >/dev/null || rc=$?
+		[ "$rc" != 1 ] || return 0
 		sleep 0.1
 	done
 	echo "QEMU was left behind"
@@ -151,7 +156,7 @@ teardown()
 
 @test "vmtest: a killed VM is 6" {
 	vm_in_background -- sleep 100
-	pkill -KILL -f "^qemu-system.* $mark "
+	pkill -KILL -f "$qemu"
 	status=0
 	wait $vmtest_pid || status=$?
 	[ "$status" = 6 ]
