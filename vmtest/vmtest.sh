@@ -45,11 +45,10 @@
 # 130  interrupted; 143 terminated
 #
 # QEMU and KVM name the emulator, or a script that becomes it with exec, and the device
-# node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a guest has to come up with KVM;
-# SELFTESTS an installed kselftest directory. FUZZ_SEED, FUZZ_SECONDS and STORM_SECONDS
-# are handed to the tests.
+# node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a
+# guest has to come up with KVM; SELFTESTS an installed kselftest directory. FUZZ_SEED,
+# FUZZ_SECONDS and STORM_SECONDS are handed to the tests.
 
-# shellcheck disable=SC2016  # some are expanded elsewhere
 set -euo pipefail
 . "$(dirname "$0")/../scripts/common.sh"
 HERE=$TOP/vmtest
@@ -376,6 +375,7 @@ fi
 # there.
 in_scratch()
 {
+	# shellcheck disable=SC2016  # expanded there
 	"$TOP/scripts/build" in "$flavour" bash -c 'set -- "$OUT/$0"; '"$1" "${scratch##*/}"
 }
 
@@ -393,6 +393,7 @@ write_junit()
 			END { if (!n) print "KTAP version 1\n1.." ++n; print "not ok " n " vmtest # " why }
 		' "$run/out" >"$scratch/ktap"
 	fi
+	# shellcheck disable=SC2016
 	in_scratch 'tools/testing/kunit/kunit.py parse --junit="$1/junit" "$1/ktap"' >"$run/kunit.log" 2>&1 || true
 	mv "$scratch/junit" "$junit" ||
 		{ warn "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"; return 1; }
@@ -407,6 +408,7 @@ decode()
 	# Without the code dumps, of which decodecode makes a page each.
 	sed -n "$first,$((first + 80))p" "$console" | tr -d '\r' | grep -av ' Code: ' >"$run/splat"
 	if [ -f "$(dirname "$kernel")/vmlinux" ] && [ "$kernel" = "$BUILD/out/$flavour/bzImage" ]; then
+		# shellcheck disable=SC2016
 		mkdir -p "$scratch" && cp "$run/splat" "$scratch/splat" &&
 			in_scratch 'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/splat"' 2>/dev/null && return
 	fi
@@ -421,6 +423,7 @@ races()
 	all=$(grep -ac 'BUG: KCSAN: ' "$console") || return 0
 	mkdir -p "$scratch"
 	cp "$console" "$scratch/console"
+	# shellcheck disable=SC2016
 	in_scratch 'tr -d "\r" <"$1/console" | scripts/decode_stacktrace.sh "$OUT/vmlinux"' \
 		>"$run/decoded" 2>/dev/null || return 0
 	plain_git -C "$LINUX" diff --name-only base -- '*.[ch]' ':!tools' >"$run/touched"
