@@ -252,13 +252,13 @@ __bpf_kfunc_start_defs();
  * Context: any, NMI included.
  *
  * Return: 0; -ENOENT: there is no such mapping, or, where @mm is 0, the task has no
- * user memory of its own, as kernel threads, or the machine no such address; -EAGAIN: mappings are being
- * changed, maybe by what this program runs on top of: trying again at once can't
- * help then; -EINPROGRESS: there was no match in as many mappings as one call
- * looks at: to go on, ask again at the record's @end; -EINVAL: unknown @flags, or
- * @out__sz is too small; -E2BIG: @out__sz is larger than a page. With -E2BIG,
- * nothing is written to @out; with other errors, it is zeros but for @mm and @seq
- * with -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
+ * user memory of its own, as kernel threads, or the machine no such address;
+ * -EAGAIN: mappings are being changed, maybe by what this program runs on top of:
+ * trying again at once can't help then; -EINPROGRESS: there was no match in as many
+ * mappings as one call looks at: to go on, ask again at the record's @end; -EINVAL:
+ * unknown @flags, or @out__sz is too small; -E2BIG: @out__sz is larger than a page.
+ * With -E2BIG, nothing is written to @out; with other errors, it is zeros but for @mm
+ * and @seq with -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
  */
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {
