@@ -13,6 +13,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -35,6 +36,13 @@ int pin_to_cpu(int cpu)
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
+}
+
+bool is_preempt_rt(void)
+{
+	struct utsname kernel;
+
+	return !uname(&kernel) && strstr(kernel.version, "PREEMPT_RT");
 }
 
 int storm_seconds(int usual)

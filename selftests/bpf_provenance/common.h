@@ -30,6 +30,9 @@ int scratch_dir(char *path, size_t size);
 
 int pin_to_cpu(int cpu);
 
+/* Is the kernel one of CONFIG_PREEMPT_RT? */
+bool is_preempt_rt(void);
+
 /*
  * How long a storm lasts that usually takes @usual seconds: $STORM_SECONDS, if set. More
  * than TEST_TIMEOUT_DEFAULT ends it as failed.
