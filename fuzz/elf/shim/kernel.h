@@ -31,11 +31,10 @@ typedef unsigned long pgoff_t;
 #define unlikely(x)		(x)
 #define IS_ENABLED(x)		SHIM_##x
 #define SHIM_CONFIG_64BIT	1
-#define READ_ONCE(x)		(*(const volatile __typeof__(x) *)&(x))
+#define data_race(x)		(x)
 #define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define round_down(x, a)	((x) & ~((__typeof__(x))(a) - 1))
 #define ALIGN(x, a)		(((x) + ((__typeof__(x))(a) - 1)) & ~((__typeof__(x))(a) - 1))
-#define offsetofend(t, m)	(offsetof(t, m) + sizeof(((t *)0)->m))
 #define check_add_overflow(a, b, d) __builtin_add_overflow(a, b, d)
 #define EXPORT_SYMBOL(x)
 #define EXPORT_SYMBOL_GPL(x)
