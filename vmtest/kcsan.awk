@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-# usage: awk -f kcsan.awk FILES CONSOLE
+# usage: awk -f kcsan.awk FILES REPORTS
 #
-# Prints CONSOLE, which decode_stacktrace.sh went over, with the headline of each
+# Prints REPORTS, which decode_stacktrace.sh went over, with the headline of each
 # KCSAN report that is of no interest turned into "elsewhere: ...". Of interest is
 # one in which a function of FILES makes the access: it is among the innermost three
 # frames of one side, so that a list or memory function which it calls does not hide

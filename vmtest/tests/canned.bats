@@ -45,6 +45,7 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 	[    2.1] list_del corruption. prev->next should be ffff
 	[    2.1] unregister_netdevice: waiting for veth0 to become free. Usage count = 2
 	[    2.1] Oops: general protection fault, probably for non-canonical address
+	** 3 printk messages dropped **
 	EOF
 }
 
