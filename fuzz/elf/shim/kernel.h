@@ -41,6 +41,7 @@ typedef unsigned long pgoff_t;
 /* It says that a caller is wrong, which no file can make it be. */
 #define WARN_ON(x)		({ if (x) abort(); 0; })
 #define guard(x)		shim_guard
+#define barrier()		__asm__ __volatile__("" : : : "memory")
 #define smp_rmb()		do { } while (0)
 
 #define GUP_PIN_COUNTING_BIAS	1024
