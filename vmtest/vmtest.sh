@@ -133,24 +133,25 @@ token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 # For the toolchain, which does not see the other one.
 scratch=$BUILD/out/$flavour/vmtest.$token
 
-# alive: is QEMU still running? It has a lock, and so has what it runs in, whose process
-# alone would say too little, and might be another one by now.
+# alive SECONDS: is QEMU still running? It is waited for that long. It holds the only end of
+# a pipe to write to, and so does what it runs in: a process ID alone would say too little,
+# and might be another process by now.
 alive()
 {
 	local rc=0
 	[ -n "$qemu_pid" ] || return 1
-	flock -n "$run/alive" true || rc=$?
-	[ "$rc" = 1 ]
+	read -r -t "$1" -u 7 || rc=$?
+	# 1 is the end of file, more than 128 the time-out.
+	[ "$rc" != 1 ]
 }
 
 # stop: returns when QEMU is gone.
 stop()
 {
 	local n=0
-	! alive || kill -KILL "$qemu_pid" 2>/dev/null || true
-	while alive; do
-		[ $((n += 1)) -le 500 ] || { warn "$QEMU was killed, and what it started goes on"; break; }
-		sleep 0.02
+	! alive 0.01 || kill -KILL "$qemu_pid" 2>/dev/null || true
+	while alive 0.02; do
+		[ $((n += 1)) -le 500 ] || { warn "$QEMU was killed, and what it started is still running"; break; }
 	done
 	qemu_pid=""
 }
@@ -196,8 +197,8 @@ truncate -s 512M "$run/disk"
 
 # --- QEMU -------------------------------------------------------------------
 
-# start ACCEL CONSOLE RESULTS: QEMU in the background, in the process qemu_pid, with a
-# lock of its own. It dies with this shell, however that ends.
+# start ACCEL CONSOLE RESULTS: QEMU in the background, in the process qemu_pid, with the
+# pipe that alive reads. It dies with this shell, however that ends.
 start()
 {
 	local patience=()
@@ -238,16 +239,18 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 		;;
 	esac
 	[ -z "$gdb" ] || args+=(-gdb tcp:127.0.0.1:1234 -S)
-	exec 8>"$run/alive"
-	flock 8 || die "no locks in $run (TMPDIR)"
+	[ -p "$run/alive" ] || mkfifo "$run/alive" || die "no FIFO in $run (TMPDIR)"
+	# Opened for both, a FIFO does not wait for the other end.
+	# shellcheck disable=SC2094
+	exec 9<>"$run/alive" 8>"$run/alive" 7<"$run/alive" 9>&-
 	if [ -n "$shell" ]; then
 		# shellcheck disable=SC2054
 		args+=(-chardev "stdio,id=console,mux=on,signal=off,logfile=$2" -serial chardev:console
 		       -mon chardev=console,mode=readline)
-		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" <&0 &
+		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" <&0 7<&- &
 	else
 		args+=(-serial "file:$2")
-		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" </dev/null >"$run/qemu.log" 2>&1 &
+		setpriv --pdeathsig KILL "$QEMU" "${args[@]}" </dev/null >"$run/qemu.log" 2>&1 7<&- &
 	fi
 	qemu_pid=$!
 	exec 8>&-
@@ -255,7 +258,8 @@ init=/bin/bash -- -c \"mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loo
 	disown "$qemu_pid"
 }
 
-now() { printf '%s' "${EPOCHREALTIME//[!0-9]/}"; }
+# now: the time, in microseconds, without a process for it.
+now() { now=${EPOCHREALTIME//[!0-9]/}; }
 
 # kvm_works: a device node proves nothing; only a guest that came up does.
 kvm_works()
@@ -266,13 +270,13 @@ kvm_works()
 		return 1
 	fi
 	start kvm "$run/probe.console" "$run/probe.results"
-	end=$(($(now) + ${KVM_PROBE_TIMEOUT:-6} * 1000000))
-	while alive && [ "$(now)" -lt $end ]; do
+	now
+	end=$((now + ${KVM_PROBE_TIMEOUT:-6} * 1000000))
+	while now; [ "$now" -lt $end ] && alive 0.1; do
 		if grep -q "^$token boot" "$run/probe.results" 2>/dev/null; then
 			stop
 			return 0
 		fi
-		sleep 0.1
 	done
 	why="$KVM opens, but a guest does not come up"
 	stop
@@ -298,68 +302,96 @@ fi
 console=$run/console results=$run/results
 : >"$console"
 : >"$results"
-started=$(now)
+now
+started=$now
 start "$accel" "$console" "$results"
 
 # --- watch it ---------------------------------------------------------------
 
-died='Kernel panic - not syncing|^(\[[^]]*\] )?(Oops|BUG: unable to handle)'
-verdict="" shown=0 boot_ms="" size="" moved=$started
-[ -z "$gdb" ] || { boot_timeout=86400 silence_timeout=86400 test_timeout=86400; }
+# With builtins alone: a process ten times a second would take the CPUs that the guest
+# wants.
 
-# show: the results that are new, without the protocol's own lines.
-show()
+died='Kernel panic - not syncing|^(\[[^]]*\] )?(Oops|BUG: unable to handle)'
+verdict="" partial="" status="" boot_ms="" moved=$started looked=$started
+[ -z "$gdb" ] || { boot_timeout=86400 silence_timeout=86400 test_timeout=86400; }
+exec 6<"$results"
+echo >"$run/moved"
+
+# news: takes what the guest has written to the results since the last time, shows it
+# without the protocol's own lines, and sets boot_ms and status by those. Fails when there
+# may be more: a guest that never stops printing must not keep the clock from being read.
+news()
 {
-	local n
-	n=$(wc -l <"$results")
-	[ "$n" -gt "$shown" ] || return 0
-	[ -n "$quiet" ] || sed -n "$((shown + 1)),${n}p" "$results" | grep -av "^$token " || true
-	shown=$n
+	local line n
+	for ((n = 0; n < 1000; n++)); do
+		if ! IFS= read -r line <&6; then
+			# The end of the file, perhaps in the middle of a line.
+			partial+=$line
+			[ -z "$line" ] || moved=$now
+			return 0
+		fi
+		line=$partial$line partial="" moved=$now
+		case $line in
+		"$token boot"*)
+			[ -n "$boot_ms" ] || boot_ms=$(((now - started) / 1000))
+			[ -n "$quiet$shell" ] || say "booted ($flavour, $accel) in $boot_ms ms"
+			;;
+		"$token exit "*) status=${line#"$token exit "} ;;
+		"$token "*) ;;
+		*) [ -n "$quiet" ] || printf '%s\n' "$line" ;;
+		esac
+	done
+	return 1
 }
 
-while [ -z "$shell" ]; do
-	is_alive=1
-	alive || is_alive=""
-	t=$(now)
-	if [ -z "$boot_ms" ] && grep -aq "^$token boot" "$results"; then
-		boot_ms=$(((t - started) / 1000))
-		[ -n "$quiet" ] || say "booted ($flavour, $accel) in $boot_ms ms"
+if [ -n "$shell" ]; then
+	while alive 1; do :; done
+fi
+is_alive=1
+while :; do
+	if [ -n "$is_alive" ]; then alive 0.1 || is_alive=""; fi
+	now
+	drained=1
+	news || drained=""
+	if [ $((now - looked)) -gt 500000 ]; then
+		looked=$now
+		if [ "$console" -nt "$run/moved" ]; then
+			moved=$now
+			echo >"$run/moved"
+		fi
 	fi
-	show
-	s=$(stat -c %s "$console" "$results")
-	[ "$s" = "$size" ] || { size=$s moved=$t; }
-	if grep -aq "^$token exit " "$results"; then
+	if [ -n "$status" ]; then
 		break
 	elif [ -z "$is_alive" ]; then
+		[ -n "$drained" ] || continue
 		verdict=lost
 		break
-	elif [ -z "$boot_ms" ] && [ $((t - started)) -gt $((boot_timeout * 1000000)) ]; then
+	elif [ -z "$boot_ms" ] && [ $((now - started)) -gt $((boot_timeout * 1000000)) ]; then
 		verdict=noboot
 		break
-	elif [ -n "$boot_ms" ] && [ $((t - moved)) -gt $((silence_timeout * 1000000)) ]; then
+	elif [ -n "$boot_ms" ] && [ $((now - moved)) -gt $((silence_timeout * 1000000)) ]; then
 		verdict=silence
 		break
-	elif [ -n "$boot_ms" ] && [ $((t - started)) -gt $((boot_ms * 1000 + test_timeout * 1000000)) ]; then
+	elif [ -n "$boot_ms" ] && [ $((now - started)) -gt $((boot_ms * 1000 + test_timeout * 1000000)) ]; then
 		verdict=timeout
 		break
 	fi
-	sleep 0.1
 done
-tests_ended=$(now)
-if [ -n "$shell" ]; then
-	while alive; do sleep 0.1; done
-	grep -aq "^$token exit " "$results" || verdict=lost
-elif [ -z "$verdict" ]; then
-	while alive; do
-		if [ $(($(now) - tests_ended)) -gt $((shutdown_timeout * 1000000)) ]; then
+tests_ended=$now
+if [ -z "$verdict" ]; then
+	while alive 0.1; do
+		now
+		if [ $((now - tests_ended)) -gt $((shutdown_timeout * 1000000)) ]; then
 			verdict=noshutdown
 			break
 		fi
-		sleep 0.05
 	done
 fi
 stop
-show
+if [ -z "$quiet" ]; then
+	until news; do :; done
+	[ -z "$partial" ] || printf '%s\n' "$partial"
+fi
 
 # --- the verdict ------------------------------------------------------------
 
@@ -470,10 +502,10 @@ esac
 [[ $flavour != *kcsan ]] || races
 splats=$("$HERE/splats" "$console" "$flavour") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
 [ "$verdict" != noshutdown ] || fail 9 "the VM did not end within $shutdown_timeout s after its tests"
-status=$(sed -n "s/^$token exit //p" "$results")
 if grep -aqE '^K?TAP version' "$run/out" || [ -z "$shell${command[*]}" ]; then
 	summary=$(awk -f "$HERE/ktap.awk" "$run/out") || { echo "$summary" >&2; fail 8 "the results are incomplete"; }
-	say "$(tail -n 1 <<<"$summary"), boot $boot_ms ms, all $((($(now) - started) / 1000)) ms"
+	now
+	say "$(tail -n 1 <<<"$summary"), boot $boot_ms ms, all $(((now - started) / 1000)) ms"
 	! grep -q '^fail' <<<"$summary" || fail 1 "$(grep -c '^fail' <<<"$summary") tests failed"
 fi
 [ "$status" = 0 ] || fail 1 "the command's exit status was $status"

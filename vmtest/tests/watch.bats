@@ -1,0 +1,138 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016  # expanded elsewhere
+# The loop of vmtest.sh that watches a guest, with a script in QEMU's place: what the
+# verdict depends on is written to the console and the results at a known time, and no
+# kernel is needed. vmtest.bats has the same with real guests.
+
+setup()
+{
+	export TMPDIR=$BATS_TEST_TMPDIR/tmp QEMU=$BATS_TEST_TMPDIR/qemu
+	VMTEST=$BATS_TEST_DIRNAME/../vmtest.sh
+	mkdir "$TMPDIR"
+	touch "$BATS_TEST_TMPDIR/bzImage"
+}
+
+# machine COMMANDS: what QEMU does. $results and $console are its files, $token is what
+# the guest marks its own lines with.
+machine()
+{
+	cat >"$QEMU" <<-'X'
+	#!/bin/bash
+	[ "$1" != --version ] || exit 0
+	all=$*
+	for a; do
+		case $a in
+		file,id=results,path=*) results=${a#*path=} ;;
+		file:*) console=${a#file:} ;;
+		esac
+	done
+	. "${results%/*}/vm/job"
+	boot() { echo "$token boot" >>"$results"; }
+	end() { echo "$token exit $1" >>"$results"; }
+	X
+	printf '%s\n' "$1" >>"$QEMU"
+	chmod +x "$QEMU"
+}
+
+vm()
+{
+	run "$VMTEST" --accel tcg -k "$BATS_TEST_TMPDIR/bzImage" "$@" -- true
+	echo "exit status $status"
+	[ -z "$(ls "$TMPDIR")" ]
+}
+
+@test "watch: 0 and 1 are the command's; lines arrive once, and the protocol's own do not" {
+	machine 'boot; printf "one\ntw" >>"$results"; sleep 0.5; printf "o\n" >>"$results"; end 0'
+	vm
+	[ "$status" = 0 ]
+	[ "$(grep -cx one <<<"$output")" = 1 ]
+	[ "$(grep -cx two <<<"$output")" = 1 ]
+	[[ $output == *booted* ]]
+	[[ $output != *"exit 0"* ]]
+	machine 'boot; echo one >>"$results"; end 7'
+	vm -q
+	[ "$status" = 1 ]
+	[[ $output == *"exit status was 7"* ]]
+	[[ $output != *one* ]]
+}
+
+@test "watch: a status that comes with the end of the VM, after many lines, is not lost" {
+	machine 'boot; seq 30000 >>"$results"; end 0'
+	vm -q
+	[ "$status" = 0 ]
+}
+
+@test "watch: 3, no boot in time" {
+	machine 'sleep 30'
+	vm --boot-timeout 1
+	[ "$status" = 3 ]
+	[ "$SECONDS" -lt 20 ]
+}
+
+@test "watch: 4, a panic, also one with a status; 10 where another one was expected" {
+	machine 'boot; echo "[    1.0] Kernel panic - not syncing: x" >>"$console"; end 0'
+	vm
+	[ "$status" = 4 ]
+	vm --expect-panic 'not syncing: x'
+	[ "$status" = 0 ]
+	vm --expect-panic 'not syncing: y'
+	[ "$status" = 10 ]
+}
+
+@test "watch: 5, a splat" {
+	machine 'boot; echo "WARNING: at x" >>"$console"; end 0'
+	vm
+	[ "$status" = 5 ]
+}
+
+@test "watch: 6, the end without a status line, whatever was printed like one" {
+	machine 'boot; printf "exit 0\n%s is the token\nexit %s exit 0\n%s" "$token" "$token" "$token exi" >>"$results"'
+	vm
+	[ "$status" = 6 ]
+	[[ $output == *"without a status line"* ]]
+}
+
+@test "watch: 7, silence; what is printed, on either side, is none" {
+	machine 'boot; sleep 30'
+	vm --silence-timeout 1
+	[ "$status" = 7 ]
+	[[ $output == *"nothing was printed for 1 s"* ]]
+	for where in console results; do
+		machine 'boot; for i in 1 2 3 4 5 6; do sleep 0.5; echo . >>"$'$where'"; done; end 0'
+		vm --silence-timeout 2
+		[ "$status" = 0 ]
+	done
+}
+
+@test "watch: 7, the test time-out, also of a guest that prints without a pause" {
+	machine 'boot; while [ $SECONDS -lt 5 ]; do echo x; done >>"$results"; sleep 30'
+	vm -q --test-timeout 1
+	[ "$status" = 7 ]
+	[[ $output == *"did not end within 1 s"* ]]
+}
+
+@test "watch: 9, the tests ended, the VM did not" {
+	machine 'boot; end 0; sleep 30'
+	vm --shutdown-timeout 1
+	[ "$status" = 9 ]
+}
+
+@test "watch: QEMU is over when what it was started by is over as well" {
+	machine 'boot; (sleep 2; end 0) & exit 0'
+	vm
+	[ "$status" = 0 ]
+}
+
+# It took 50 to 70 ms per pass when each started five processes, ten times a second.
+@test "watch: the loop takes no CPU time from the guest" {
+	machine 'sleep 30'
+	local used=() n TIMEFORMAT=%U+%S
+	for n in 1 6; do
+		used+=("$( { time "$VMTEST" --accel tcg -k "$BATS_TEST_TMPDIR/bzImage" --boot-timeout $n -- true >/dev/null 2>&1; } 2>&1 || true)")
+	done
+	echo "seconds of CPU with 1 and 6 s to watch: ${used[*]}"
+	# 50 passes: 5 ms for each are ten times what they take.
+	awk -v a="${used[0]}" -v b="${used[1]}" 'BEGIN {
+		split(a, x, "+"); split(b, y, "+"); exit !(y[1] + y[2] - x[1] - x[2] < 0.25) }'
+}
