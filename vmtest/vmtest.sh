@@ -24,6 +24,7 @@
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
 #                        its console matches
 #       --file FILE      put it into the guest, in /mnt
+#       --modules        load the kernel's modules first, in whatever order works
 #       --ktap FILE, --junit FILE   keep the results; in the latter a run that is red for
 #                        another reason than a test's has a failed test case vmtest
 #       --log DIR        keep console and results there
@@ -47,7 +48,12 @@
 # QEMU and KVM name the emulator, or a script that becomes it with exec, and the device
 # node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a
 # guest has to come up with KVM; SELFTESTS an installed kselftest directory. FUZZ_SEED,
-# FUZZ_SECONDS and STORM_SECONDS are handed to the tests.
+# FUZZ_SECONDS, STORM_SECONDS and TIMEOUT_SCALE (by which a test's own time-out is
+# multiplied) are handed to the tests.
+#
+# A flavour's needs are in its vmtest/kconfig/FLAVOUR.config, as lines "# vmtest: WORD...":
+# options, which those of the command line override, and NAME=VALUE for the tests, which
+# this environment overrides.
 
 set -euo pipefail
 . "$(dirname "$0")/../scripts/common.sh"
@@ -58,8 +64,32 @@ die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 QEMU=${QEMU:-$HERE/qemu}
 KVM=${KVM:-/dev/kvm}
 flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
+modules=""
 smp=2 memory=2048 append="" boot_timeout=120 silence_timeout=300 test_timeout=2400
 shutdown_timeout=60 expect_panic="" ktap="" junit="" log="" quiet="" command=()
+
+# needs FLAVOUR: sets options, and exports what is for the tests.
+needs()
+{
+	local config=$HERE/kconfig/${1#base-}.config word words=()
+	options=()
+	[ -f "$config" ] || return 0
+	read -r -a words < <(sed -n 's/^# vmtest: //p' "$config" | paste -sd' ') || true
+	for word in "${words[@]}"; do
+		if [[ ! $word =~ ^([A-Z_]+)=(.*) ]]; then
+			options+=("$word")
+		elif [ -z "${!BASH_REMATCH[1]:-}" ]; then
+			export "${word?}"
+		fi
+	done
+}
+
+for ((i = 1; i < $#; i++)); do
+	[ "${!i}" != -- ] || break
+	[[ ${!i} != @(-f|--flavour) ]] || { i=$((i + 1)); flavour=${!i}; }
+done
+needs "$flavour"
+set -- "${options[@]}" "$@"
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -70,6 +100,7 @@ while [ $# -gt 0 ]; do
 	--icount) icount=1 ;;
 	--print-accel) print_accel=1 ;;
 	--no-build) nobuild=1 ;;
+	--modules) modules=1 ;;
 	--) shift; command=("$@"); break ;;
 	-f|--flavour|-k|--kernel|-t|--test|-x|--exclude|--accel|--smp|--memory|--append|\
 	--boot-timeout|--silence-timeout|--test-timeout|--shutdown-timeout|\
@@ -105,7 +136,7 @@ if [ -n "$icount" ]; then
 fi
 [[ $accel =~ ^(auto|kvm|tcg)$ ]] || die "--accel $accel: auto, kvm or tcg"
 for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
-	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is no number"
+	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is not a number"
 done
 # What is there is not to be taken for this run's, whatever becomes of it.
 for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+$log/qemu.log}"; do
@@ -177,12 +208,18 @@ trap 'exit 143' TERM HUP
 mkdir "$run/vm" "$run/vm/selftests"
 [ -z "$log" ] || mkdir -p "$log"
 cp "$HERE"/guest-* "${files[@]}" "$run/vm/" || die "the guest cannot be given its files"
+if [ -n "$modules" ]; then
+	mkdir "$run/vm/modules"
+	while read -r n; do
+		cp "$(dirname "$kernel")/${n%.o}.ko" "$run/vm/modules/" || die "no module ${n%.o}.ko beside $kernel"
+	done <"$(dirname "$kernel")/modules.order" || die "$flavour has no modules.order"
+fi
 {
 	printf 'token=%q\n' "$token"
 	printf 'shell=%q\n' "$shell"
 	printf 'tests=%q\nexclude=%q\n' "$tests" "$exclude"
 	# What tests take from the environment.
-	for n in FUZZ_SEED FUZZ_SECONDS STORM_SECONDS; do
+	for n in FUZZ_SEED FUZZ_SECONDS STORM_SECONDS TIMEOUT_SCALE; do
 		[ -z "${!n:-}" ] || printf 'export %s=%q\n' "$n" "${!n}"
 	done
 	if [ ${#command[@]} = 0 ]; then

@@ -136,3 +136,47 @@ vm()
 	awk -v a="${used[0]}" -v b="${used[1]}" 'BEGIN {
 		split(a, x, "+"); split(b, y, "+"); exit !(y[1] + y[2] - x[1] - x[2] < 0.25) }'
 }
+
+@test "vmtest: a flavour's options are those of its configuration, unless the command line has others" {
+	machine 'boot; echo "QEMU $all" >>"$results"; cat "${results%/*}/vm/job" >>"$results"; end 0'
+	vm -f debug
+	[ "$status" = 0 ]
+	[[ $output == *" -m 4096 "* && $output == *"export TIMEOUT_SCALE=10"* ]]
+	TIMEOUT_SCALE=3 vm -f base-debug --memory 3000
+	[ "$status" = 0 ]
+	[[ $output == *" -m 3000 "* && $output == *"export TIMEOUT_SCALE=3"* ]]
+	vm
+	[ "$status" = 0 ]
+	[[ $output == *" -m 2048 "* && $output != *TIMEOUT_SCALE* ]]
+}
+
+# nest: that of guest-tests.
+nest() { bash -c "$(sed -n '/^nest()/,/^}/p' "$BATS_TEST_DIRNAME/../guest-tests"); nest \"\$@\"" - "$@"; }
+
+@test "guest-tests: the seconds of each test stand before its result, and change none" {
+	tap='TAP version 13
+	1..3
+	#  RUN           global.a ...
+	#            OK  global.a
+	ok 1 global.a
+	#  RUN           f.v.b ...
+	# common.c:7:b:Expected 1 (1) == 2 (2)
+	# b: Test failed
+	#          FAIL  f.v.b
+	not ok 2 f.v.b
+	#  RUN           f.c ...
+	#      SKIP      needs it
+	#            OK  f.c
+	ok 3 f.c # SKIP needs it'
+	tap=${tap//$'\t'/}
+	run nest prog <<<"$tap"
+	[ "$status" = 0 ]
+	[ "$(grep -v '^  # time ' <<<"$output")" = "  ${tap//$'\n'/$'\n'  }" ]
+	[[ $output =~ $'\n  # time prog.a 0.'[0-9][0-9][0-9]$'\n  ok 1 global.a\n' ]]
+	[[ $output =~ $'\n  # time prog.f.v.b 0.'[0-9][0-9][0-9]$'\n  not ok 2 f.v.b\n' ]]
+	[[ $output =~ $'\n  # time prog.f.c 0.'[0-9][0-9][0-9]$'\n  ok 3 f.c # SKIP needs it' ]]
+	run nest prog < <(echo '#  RUN           f.x ...'; sleep 1.2; echo "not ok 1 f.x")
+	[[ $output == *"time prog.f.x 1."* ]]
+	# The end of a line that has none is kept.
+	[ "$(printf 'ok 1 f' | nest p | tail -n 1)" = '  ok 1 f' ]
+}
