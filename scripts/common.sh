@@ -88,6 +88,22 @@ fingerprint()
 	} | sha256sum | cut -d' ' -f1
 }
 
+# in_toolchain CMD...: with the toolchain's programs and libraries, and all files of this
+# machine at their places. Unlike scripts/build in, it needs no kernel tree.
+in_toolchain()
+{
+	[ -n "${toolchain_root:-}" ] || toolchain_root=$("$TOP/scripts/fetch" root) || return
+	if [ "$toolchain_root" = / ]; then
+		"$@"
+	else
+		bwrap --die-with-parent --dev-bind / / --ro-bind "$toolchain_root/usr" /usr \
+			--setenv PATH /usr/sbin:/usr/bin "$@"
+	fi
+}
+
+# results COMMAND...: of vmtest/results.py.
+results() { in_toolchain python3 -BEs "$TOP/vmtest/results.py" "$@"; }
+
 # need COMMAND=PACKAGE...: makes sure that each command exists.  As root on a
 # Debian-like machine missing packages are announced and installed, unless
 # DEPS=no; otherwise they are listed in one line that can be copied.

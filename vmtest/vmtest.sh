@@ -144,6 +144,8 @@ for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+
 	[ ! -f "$f" ] || [ -L "$f" ] || rm -f "$f" || die "cannot replace $f"
 done
 root=$("$TOP/scripts/fetch" root) || exit 2
+# shellcheck disable=SC2034  # for results, in common.sh
+toolchain_root=$root
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
 
 # --- what to boot -----------------------------------------------------------
@@ -451,21 +453,10 @@ in_scratch()
 # write_junit CODE WHY: the results, and WHY the run is red where that is no test's.
 write_junit()
 {
+	local why=()
 	[ -n "$junit" ] || return 0
-	mkdir -p "$scratch"
-	if [ "$1" = 0 ] || { [ "$1" = 1 ] && grep -qE '^ *not ok ' "$run/out"; }; then
-		cp "$run/out" "$scratch/ktap"
-	else
-		awk -v why="$2" '
-			!n && /^1\.\.[0-9]+/ { n = substr($1, 4) + 1; $0 = "1.." n }
-			{ print }
-			END { if (!n) print "KTAP version 1\n1.." ++n; print "not ok " n " vmtest # " why }
-		' "$run/out" >"$scratch/ktap"
-	fi
-	# shellcheck disable=SC2016
-	in_scratch 'tools/testing/kunit/kunit.py parse --junit="$1/junit" "$1/ktap"' >"$run/kunit.log" 2>&1 || true
-	mv "$scratch/junit" "$junit" ||
-		{ warn "kunit.py wrote no $junit: $(tail -n 1 "$run/kunit.log")"; return 1; }
+	[ "$1" = 0 ] || { [ "$1" = 1 ] && grep -qE '^ *not ok ' "$run/out"; } || why=(--why "$2")
+	results junit "$run/out" "${why[@]}" >"$junit"
 }
 
 # decode: the oops with source lines, as far as this kernel's vmlinux is there.
@@ -540,7 +531,7 @@ esac
 splats=$("$HERE/splats" "$console" "$flavour") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
 [ "$verdict" != noshutdown ] || fail 9 "the VM did not end within $shutdown_timeout s after its tests"
 if grep -aqE '^K?TAP version' "$run/out" || [ -z "$shell${command[*]}" ]; then
-	summary=$(awk -f "$HERE/ktap.awk" "$run/out") || { echo "$summary" >&2; fail 8 "the results are incomplete"; }
+	summary=$(results summary "$run/out") || { echo "$summary" >&2; fail 8 "the results are incomplete"; }
 	now
 	say "$(tail -n 1 <<<"$summary"), boot $boot_ms ms, all $(((now - started) / 1000)) ms"
 	! grep -q '^fail' <<<"$summary" || fail 1 "$(grep -c '^fail' <<<"$summary") tests failed"

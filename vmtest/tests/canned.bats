@@ -5,13 +5,31 @@
 
 VMTEST=$BATS_TEST_DIRNAME/..
 
+setup_file()
+{
+	# shellcheck source=scripts/common.sh
+	. "$VMTEST/../scripts/common.sh"
+	export TOP toolchain_root=${toolchain_root:-$("$TOP/scripts/fetch" root)}
+	export -f in_toolchain
+}
+
+# results COMMAND...: as that of scripts/common.sh.
+results() { run in_toolchain python3 -BEs "$VMTEST/results.py" "$@"; }
+
 splat()
 {
 	printf '%s\n' "[    1.0] Linux version 7.3.4" "$1" "[    2.0] done" >"$BATS_TEST_TMPDIR/log"
 	run "$VMTEST/splats" "$BATS_TEST_TMPDIR/log"
 }
 
-ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
+# lines NAME LINE...: the file NAME.
+lines() { printf '%s\n' "${@:2}" >"$BATS_TEST_TMPDIR/$1"; }
+
+ktap()
+{
+	[ $# -gt 0 ] && lines ktap "$@" || : >"$BATS_TEST_TMPDIR/ktap"
+	results summary "$BATS_TEST_TMPDIR/ktap"
+}
 
 @test "splats: a clean log passes" {
 	splat "[    1.5] EXT4-fs (vda): mounted filesystem"
@@ -56,21 +74,44 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 	[ "$status" = 0 ]
 }
 
-@test "splats: every line of the lists has its reason" {
-	run grep -vP '^(#.*|[^\t]+\t[^\t]+)$' "$VMTEST/splats.deny" "$VMTEST/splats.allow"
-	[ "$status" = 1 ]
-	run grep -vP '^(#.*|[a-z]+\t[^\t]+\t[^\t]+)$' "$VMTEST/splats.base"
-	[ "$status" = 1 ]
+# lint_of FILE LINE: of the data files, with LINE added to FILE.
+lint_of()
+{
+	local top=$BATS_TEST_TMPDIR/top
+	rm -rf "$top"
+	mkdir -p "$top/vmtest" "$top/scripts"
+	cp "$VMTEST"/expect.* "$VMTEST"/splats.* "$VMTEST"/regress.known "$top/vmtest"
+	cp "$VMTEST/../scripts/style.allow" "$top/scripts"
+	printf '%b\n' "$2" >>"$top/$1"
+	results lint --top "$top"
+	[[ ${lines[-1]} = *" 1 0" ]] || [ "$2" = '#' ]
 }
 
-@test "skips: every line of the list has its flavours and its reason" {
-	run grep -vP '^(#.*|[a-z]+(,[a-z]+)*\t[^\t]+\t[^\t]+)$' "$VMTEST/expect.skip"
-	[ "$status" = 1 ]
+@test "lint: the data files are well formed" {
+	lint_of vmtest/expect.base '#'
+	[ "$output" = "7 0 0" ]
+}
+
+@test "lint: a reason that needs the row above, no reason, no condition, no expression, two rows" {
+	lint_of vmtest/expect.base 'a.b.c\tpass\t-\tthe same'
+	[[ $output == *"vmtest/expect.base:"*"does not stand by itself"* ]]
+	lint_of vmtest/expect.base 'a.b.c\tpass\t-\tTODO: why'
+	lint_of vmtest/expect.base 'a.b.c\tfail\t-\tno such thing'
+	lint_of vmtest/expect.base 'a.b.c\tpasses\tx\tno such thing'
+	lint_of vmtest/expect.base 'contexts.contexts.sleepable\tpass\t-\ta second row'
+	[[ $output == *"has a row already"* ]]
+	lint_of vmtest/expect.skip 'prod\tno disk\ta reason'
+	[[ $output == *"3 columns where 4 were due"* ]]
+	lint_of vmtest/splats.allow 'foo(\ta reason\ta condition'
+	[[ $output == *"is no expression"* ]]
+	lint_of vmtest/splats.base 'rt\tfoo\t\ta condition'
+	lint_of vmtest/regress.known 'foo\tOK\ta reason\ta condition'
+	lint_of scripts/style.allow 'foo\ta reason'
 }
 
 @test "splats: an expression that grep does not take is no clean log" {
 	cp "$VMTEST"/splats* "$BATS_TEST_TMPDIR"
-	printf 'foo(\ta reason\n' >>"$BATS_TEST_TMPDIR/splats.allow"
+	printf 'foo(\ta reason\ta condition\n' >>"$BATS_TEST_TMPDIR/splats.allow"
 	echo clean >"$BATS_TEST_TMPDIR/log"
 	run "$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log"
 	[ "$status" = 1 ]
@@ -78,7 +119,7 @@ ktap() { run awk -f "$VMTEST/ktap.awk" <(printf '%s\n' "$@"); }
 
 @test "splats: what base prints too is let pass for its flavour alone, on both trees" {
 	cp "$VMTEST"/splats* "$BATS_TEST_TMPDIR"
-	printf 'rt\tWARNING: at known\tbase has it\n' >>"$BATS_TEST_TMPDIR/splats.base"
+	printf 'rt\tWARNING: at known\tbase has it\ta condition\n' >>"$BATS_TEST_TMPDIR/splats.base"
 	echo "WARNING: at known" >"$BATS_TEST_TMPDIR/log"
 	"$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" rt
 	"$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" base-rt
@@ -203,7 +244,7 @@ names()
 			done
 		done | head -n "${2:-16}" >"$BATS_TEST_TMPDIR/$k"
 	done
-	run awk -f "$VMTEST/names.awk" kernel=base "$BATS_TEST_TMPDIR/base" kernel=prod "$BATS_TEST_TMPDIR/prod"
+	results names "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/prod"
 }
 
 @test "names: too few names, and a run that did not take place, are failures" {
@@ -214,4 +255,131 @@ names()
 	names 180 15
 	[ "${lines[-1]}" = "104 1 0" ]
 	[[ "$output" = *"there are 30 of 32"* ]]
+}
+
+# judge: base and prod of the test's directory, against two expectations.
+judge()
+{
+	local d=$BATS_TEST_TMPDIR
+	printf '%b\n' 'p.a\tpass\t-\tregression guard' 'p.b\tfail\tno such hook\tno hook' \
+		'p.c\tpanic\tNULL pointer\ta NULL pointer' >"$d/expect"
+	printf '%b\n' 'prod,rt\tno disk\ta reason\ta condition' >"$d/skip"
+	results table --expect "$d/expect" --skip "$d/skip" --base "$d/base" --base "$d/panics.tsv" --series "$d/prod"
+}
+
+@test "table: base as expected, the series passes; then each thing that can be wrong" {
+	local good=("KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p")
+	local base=("KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  # no such hook" "  not ok 2 b" "not ok 1 p # exit 1")
+	lines base "${base[@]}"
+	lines prod "${good[@]}"
+	lines panics.tsv "panic p.c"$'\t'"BUG: NULL pointer dereference"
+	judge
+	[ "${lines[-1]}" = "3 0 0" ]
+	[[ $output != *FAILED* ]]
+	[[ $output == *"p.c "*" panic  pass   a NULL pointer"* ]]
+	# The series fails.
+	lines prod "${good[@]/  ok 2/  not ok 2}"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+	[[ $output == *"FAILED: on the series: fail"* ]]
+	# It skips, for a known reason and for another.
+	lines prod "${good[@]/  ok 2 b/  ok 2 b # SKIP no disk}"
+	judge
+	[ "${lines[-1]}" = "2 0 1" ]
+	lines prod "${good[@]/  ok 2 b/  ok 2 b # SKIP no luck}"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+	# A test has no result, is not expected, or has two results.
+	lines prod "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+	lines prod "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 d" "ok 1 p"
+	judge
+	[[ $output == *"FAILED: not listed in vmtest/expect.base"* ]]
+	[ "${lines[-1]}" = "3 1 0" ]
+	lines prod "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 c" "ok 1 p"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+	# A short plan is red, whatever the results are.
+	lines prod "${good[@]/1..3/1..4}"
+	judge
+	[ "${lines[-1]}" = "3 1 0" ]
+	[[ $output == *"FAILED: on the series: incomplete: p: 3 results, 4 planned"* ]]
+	# Base passes, fails for another reason, or survives.
+	lines prod "${good[@]}"
+	lines base "${base[@]/  not ok 2/  ok 2}"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+	lines base "${base[@]/no such hook/another thing}"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+	[[ $output == *"on base it does not say 'no such hook'"* ]]
+	lines base "${base[@]}"
+	lines panics.tsv "other p.c"$'\t'"FAILED: the kernel was expected to die"
+	judge
+	[ "${lines[-1]}" = "2 1 0" ]
+}
+
+@test "expect: prints the rows that are missing or differ, ready to paste" {
+	lines base "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  # x.c:12:b:Expected -1 != f(1) (-1)" \
+		"  not ok 2 b" "  ok 3 d # SKIP no disk" "not ok 1 p # exit 1"
+	printf '%b\n' 'p.a\tpass\t-\tregression guard' 'p.b\tpass\t-\told reason' 'p.gone\tpass\t-\tx' \
+		>"$BATS_TEST_TMPDIR/expect"
+	results expect --expect "$BATS_TEST_TMPDIR/expect" "$BATS_TEST_TMPDIR/base"
+	[ "${lines[0]}" = 'p.b'$'\t''fail'$'\t''Expected \-1 != f\(1\) \(\-1\)'$'\t''old reason' ]
+	[ "${lines[1]}" = 'p.d'$'\t''skip'$'\t''no disk'$'\t''TODO: why' ]
+	[ "${lines[2]}" = "# no result: p.gone" ]
+}
+
+@test "record: the recorded results are judged as those of the run" {
+	lines base "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  # no such hook" "  not ok 2 b" "not ok 1 p # exit 1"
+	lines panics.tsv "panic p.c"$'\t'"BUG: NULL pointer dereference"
+	lines prod "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p"
+	results record --fingerprint abc "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv"
+	[ "${lines[1]}" = "# fingerprint: abc" ]
+	judge
+	wanted=$output
+	results record --fingerprint abc "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv"
+	lines panics.tsv "$output"
+	printf '#\n' >"$BATS_TEST_TMPDIR/none.tsv"
+	results table --expect "$BATS_TEST_TMPDIR/expect" --skip "$BATS_TEST_TMPDIR/skip" \
+		--base "$BATS_TEST_TMPDIR/panics.tsv" --series "$BATS_TEST_TMPDIR/prod"
+	[ "$output" = "$wanted" ]
+}
+
+@test "flavour: a failure, a skip for an unknown reason, and no test at all are red" {
+	lines ktap "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  not ok 2 b" "  ok 3 c # SKIP no luck" "not ok 1 p"
+	results flavour rt "$BATS_TEST_TMPDIR/ktap"
+	[ "${lines[-1]}" = "1 2 0" ]
+	lines ktap "KTAP version 1" "1..0"
+	results flavour rt "$BATS_TEST_TMPDIR/ktap"
+	[ "${lines[-1]}" = "0 2 0" ]
+}
+
+@test "control: the tests that it names must fail, with the words that it gives" {
+	lines c.patch "Control: x. These tests have to fail:" "" "  p.a: it is 1" "  p.b: it is 2" "" "--- a/x"
+	results control "$BATS_TEST_TMPDIR/c.patch"
+	[ "$output" = "p.a,p.b" ]
+	lines ktap "KTAP version 1" "1..1" "  1..2" "  # it is 1" "  not ok 1 a" "  # it is 1" "  not ok 2 b" "not ok 1 p"
+	results control "$BATS_TEST_TMPDIR/c.patch" "$BATS_TEST_TMPDIR/ktap"
+	[ "${lines[-1]}" = "1 1 0" ]
+	[[ $output == *"p.b does not say 'it is 2'"* ]]
+	lines c.patch "Control: x" "" "  p.a it is 1" "" "--- a/x"
+	results control "$BATS_TEST_TMPDIR/c.patch"
+	[ "$status" = 1 ]
+}
+
+@test "slow and junit: the time before a result belongs to it, and is no diagnostic" {
+	lines ktap "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.5" "  ok 1 a" "  # x < y & z" "  # time p.b 20.25" \
+		"  not ok 2 b" "not ok 1 p # exit 1"
+	results summary "$BATS_TEST_TMPDIR/ktap"
+	[ "${lines[1]}" = "fail p.b"$'\t'"x < y & z" ]
+	results slow "$BATS_TEST_TMPDIR/ktap"
+	[ "${lines[0]}" = "    20.2 s  p.b" ]
+	[ "${lines[1]}" = "     1.5 s  p.a" ]
+	results junit "$BATS_TEST_TMPDIR/ktap"
+	[[ $output == *'<testsuite name="p" tests="2" failures="1" skipped="0">'* ]]
+	[[ $output == *'<testcase name="b" classname="p" time="20.250">'*'<failure message="x &lt; y &amp; z" />'* ]]
+	results junit "$BATS_TEST_TMPDIR/ktap" --why "the kernel died"
+	[[ $output == *'<testcase name="vmtest" classname="vmtest">'*'<failure message="the kernel died" />'* ]]
 }
