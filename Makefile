@@ -2,13 +2,16 @@
 # What a person types; the work is in scripts/ and vmtest/.
 
 help:
-	@echo 'make run               fetch, apply, build, boot, test, print a table'
-	@echo 'make check             all tests: scripts, patches, and the run'
+	@echo 'make run               quick tier: fetch, apply, build, boot, test, print a table'
+	@echo '                       (storms and fuzzers for 1 s; base as recorded, where it is)'
+	@echo 'make check             full tier: scripts, patches, and the run on both kernels'
 	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
 	@echo '                       with KCSAN; odd configurations (FLAVOURS="NAME..." chooses)'
 	@echo 'make controls          that tests fail where the series lacks what they test'
 	@echo '                       (CONTROLS="NAME..." chooses, of vmtest/controls)'
 	@echo 'make seeds             write the first table of README.md from base and prod'
+	@echo 'make expect            rows for vmtest/expect.base that the last run of base asks for'
+	@echo 'make record            record the results of base of the last green check, for make run'
 	@echo 'make perf              what perf makes of what is gone, with and without the series, beside bpfprov'
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make fuzz              for 10 minutes: ELF files against libelf; system calls and programs in a VM'
@@ -25,7 +28,7 @@ help:
 	@echo 'DEPS=no                install no packages: list those that are missing'
 	@echo 'BUILD=DIR              where to build (default: build/); XDG_CACHE_HOME: what is kept'
 
-run check seeds perf:
+run check seeds perf expect record:
 	@scripts/ci $@
 
 check-debug:
@@ -55,4 +58,4 @@ edit export:
 clean:
 	@scripts/series clean
 
-.PHONY: help run check perf check-debug controls seeds bench coverage regress fuzz shell apply edit export clean
+.PHONY: help run check expect record perf check-debug controls seeds bench coverage regress fuzz shell apply edit export clean

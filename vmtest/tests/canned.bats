@@ -27,7 +27,8 @@ lines() { printf '%s\n' "${@:2}" >"$BATS_TEST_TMPDIR/$1"; }
 
 ktap()
 {
-	[ $# -gt 0 ] && lines ktap "$@" || : >"$BATS_TEST_TMPDIR/ktap"
+	: >"$BATS_TEST_TMPDIR/ktap"
+	[ $# = 0 ] || lines ktap "$@"
 	results summary "$BATS_TEST_TMPDIR/ktap"
 }
 
