@@ -1,0 +1,144 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016  # for the scripts that are written
+# scripts/ci with a runner and a build that only record how they were called: no VM.
+
+# A checkout with two tests, one of which ends base.
+setup()
+{
+	top=$BATS_TEST_TMPDIR/top
+	export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache HOME=$BATS_TEST_TMPDIR CALLS=$BATS_TEST_TMPDIR/calls
+	unset BUILD CACHE PATCHES START STORM_SECONDS FUZZ_SECONDS toolchain_root
+	mkdir -p "$top"/{scripts,patches/topic,vmtest/{controls,kconfig}}
+	cp "$BATS_TEST_DIRNAME"/../{ci,common.sh} "$top/scripts"
+	cp "$BATS_TEST_DIRNAME"/../../vmtest/*.py "$top/vmtest"
+	echo version=7.3.4 >"$top/patches/BASE"
+	touch "$top"/vmtest/{rootfs.packages,kconfig/common.config,qemu,guest-init,guest-fstab,guest-tests,splats,splats.deny}
+	printf '%b\n' 'p.a\tfail\tno such hook\tno hook' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >"$top/vmtest/expect.base"
+	printf '%b\n' 'prod\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
+	printf '%b\n' 'key\tthe promise\tp.a' >"$top/vmtest/seeds.promises"
+	printf '%s\n' '<!-- seeds -->' '<!-- end of seeds -->' >"$top/README.md"
+	script fetch 'case $1 in root) echo / ;; esac'
+	script series ':'
+	script build 'echo "build $*" >>"$CALLS"; mkdir -p "$BUILD/out/$2"; touch "$BUILD/out/$2/built"'
+	cat >"$top/vmtest/vmtest.sh" <<-'X'
+		#!/bin/bash
+		echo "vm $* storms=${STORM_SECONDS:-}" >>"$CALLS"
+		while [ $# -gt 0 ]; do
+			case $1 in
+			--print-accel) echo tcg; exit ;;
+			-f) f=$2 ;;
+			--log) log=$2 ;;
+			--ktap) ktap=$2 ;;
+			--expect-panic) mkdir -p "$log"; echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
+			--) printf 'seed\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
+			esac
+			shift
+		done
+		cp "$CALLS.$f" "$ktap"
+		cat "$ktap"
+		! grep -q '^not' "$ktap"
+	X
+	chmod +x "$top/vmtest/vmtest.sh"
+	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" >"$CALLS.base"
+	printf '%s\n' "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.000" "  ok 1 a" "  ok 2 b" "ok 1 p" >"$CALLS.prod"
+	mkdir -p "$top/build/log" "$top/build/linux/tools/lib"
+	echo x >"$top/build/linux/tools/lib/test.c"
+	commit "$top/build/linux"
+}
+
+# script NAME TEXT: scripts/NAME.
+script()
+{
+	printf '%s\n' '#!/bin/bash' "BUILD=$top/build" "$2" >"$top/scripts/$1"
+	chmod +x "$top/scripts/$1"
+}
+
+# commit DIR: all of it.
+commit()
+{
+	[ -d "$1/.git" ] || git -C "$1" init -q
+	git -C "$1" add -A
+	git -C "$1" -c user.name=x -c user.email=x@x.invalid commit -q -m x
+}
+
+ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
+
+@test "ci run: quick tier, both kernels, a panic test boots base alone" {
+	ci run
+	[ "$status" = 0 ]
+	[ "${lines[-1]}" = "2 passed, 0 failed, 0 skipped" ]
+	[[ $output == *"tier: quick"* ]]
+	[[ $output == *"     1.0 s  p.a"* ]]
+	grep -q '^build kernel base$' "$CALLS"
+	[ "$(grep -c '^vm .*-f base .*storms=1$' "$CALLS")" = 2 ]
+	grep -q '^vm .*-f base .*-x p.b ' "$CALLS"
+	[ "$(grep -c '^vm .*-f prod ' "$CALLS")" = 1 ]
+	! grep -q '^vm .*-f prod .*-x' "$CALLS" || return 1
+}
+
+@test "ci run: a test that fails on the series, and a guest that dies, are red" {
+	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.prod"
+	ci run
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "1 passed, 1 failed, 0 skipped" ]
+	rm "$CALLS.base"
+	ci run
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
+}
+
+@test "ci record: a full run is kept, and stands for base until the tests change" {
+	ci record
+	[ "$status" = 1 ]
+	ci run
+	ci record
+	[ "$status" = 1 ]
+	ci seeds
+	[ "$status" = 0 ]
+	grep -q '| the promise | measured on base | measured on prod | `p.a` |' "$top/README.md"
+	ci record
+	[ "$status" = 0 ]
+	grep -q '^panic p.b'$'\t''BUG: NULL' "$top/doc/results/base.tsv"
+	rm -r "$XDG_CACHE_HOME"
+	ci run
+	[ "$status" = 0 ]
+	[[ $output == *"not booted, its results are those recorded"* ]]
+	[[ $output == *"p.b "*" panic  pass "* ]]
+	[ "${lines[-1]}" = "2 passed, 0 failed, 0 skipped" ]
+	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
+	ci run --both
+	grep -q '^vm .*-f base' "$CALLS"
+	# Recorded results are judged by the expectations of today.
+	sed -i 's/no such hook/another hook/' "$top/vmtest/expect.base"
+	ci run
+	[ "$status" = 1 ]
+	[[ $output == *"on base it does not say 'another hook'"* ]]
+	echo y >"$top/build/linux/tools/lib/test.c"
+	ci run
+	grep -q '^vm .*-f base' "$CALLS"
+}
+
+@test "ci choose: what changed comes first, the rest takes turns" {
+	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/vmtest/controls/b.patch"
+	for c in a c d e; do
+		printf '%s\n' '--- a/net/y.c' '+++ b/net/y.c' >"$top/vmtest/controls/$c.patch"
+	done
+	touch "$top"/vmtest/kconfig/{debug,kcsan,rt}.config
+	echo /build/ >"$top/.gitignore"
+	commit "$top"
+	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/patches/topic/0001.patch"
+	echo CONFIG_X=y >"$top/vmtest/kconfig/rt.config"
+	echo "# changed" >>"$top/vmtest/controls/e.patch"
+	commit "$top"
+	ci choose
+	[ "${#lines[@]}" = 4 ]
+	[ "${lines[0]}" = rt ]
+	[ "${lines[1]}" = e ]
+	[ "${lines[2]}" = b ]
+	[[ ${lines[3]} = [acd] ]]
+	git -C "$top" -c user.name=x -c user.email=x@x.invalid commit -q --allow-empty -m x
+	ci choose
+	[[ ${lines[0]} = @(debug|kcsan|rt) ]]
+	[ "$(printf '%s\n' "${lines[@]}" | sort -u | wc -l)" = 4 ]
+}
