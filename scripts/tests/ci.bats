@@ -119,6 +119,30 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	grep -q '^vm .*-f base' "$CALLS"
 }
 
+@test "ci run: a line of progress, and an interrupted run ends its guests" {
+	sed -i '2i\
+		[[ $* == *print-accel* ]] || { trap "echo ended $f >>$CALLS; exit 143" TERM; printf "  ok 1 a\\n  not ok 2 b\\n"; sleep 60 >/dev/null 2>\&1 3>\&- \& wait; }' \
+		"$top/vmtest/vmtest.sh"
+	: >"$CALLS"
+	# What runs in the background has Ctrl-C ignored, unless it is told otherwise.
+	setsid env --default-signal=INT "$top/scripts/ci" run >"$CALLS.out" 2>&1 3>&- &
+	pid=$!
+	until grep -q '[.][.][.] tests on base and prod: .* s, 4 results' "$CALLS.out"; do
+		kill -0 $pid
+		sleep 0.5
+	done
+	kill -INT $pid
+	status=0
+	wait $pid || status=$?
+	[ "$status" = 130 ]
+	# They hear of it when the process that started them has ended.
+	for _ in {1..50}; do
+		[ "$(grep -c '^ended' "$CALLS")" != 2 ] || break
+		sleep 0.2
+	done
+		[ "$(grep -c '^ended' "$CALLS")" = 2 ]
+}
+
 @test "ci choose: what changed comes first, the rest takes turns" {
 	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/vmtest/controls/b.patch"
 	for c in a c d e; do
