@@ -31,6 +31,26 @@ say()  { printf '[%4ds] %s\n' $((EPOCHSECONDS - START)) "$*" >&2; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
 die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
+# with_progress DESCRIBE CMD...: runs CMD. While it does, a line every 15 s has what the
+# command DESCRIBE prints.
+with_progress()
+{
+	local describe=$1 printer rc=0 never
+	shift
+	# A pipe that never has data: read waits without a process that would outlive this one.
+	exec {never}<> <(:)
+	while kill -0 $$ 2>/dev/null; do
+		read -r -t 15 -u "$never" || true
+		say "  ... $("$describe" 2>/dev/null || true)"
+	done >/dev/null &
+	printer=$!
+	"$@" || rc=$?
+	kill $printer 2>/dev/null || true
+	wait $printer 2>/dev/null || true
+	exec {never}<&-
+	return $rc
+}
+
 # usage: prints the comment block at the top of the calling script.
 usage() { sed -n '3,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
 
