@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by scripts/series: the commands that need a kernel tree and a toolchain,
-# or the tree of a maintainer.
+# Sourced by scripts/series: the commands that need a kernel tree and a toolchain.
 # shellcheck shell=bash
 
 # each COMMIT of the series, oldest first, with its subject.
@@ -397,98 +396,4 @@ cmd_rebase()
 		die "resolve it in build/linux, git am --continue, then scripts/series rebase --continue (git am --abort && git checkout series gives up)"
 	fi
 	rebase_done
-}
-
-# --- mail ---------------------------------------------------------------------
-
-cmd_mail()
-{
-	local topic="" tree="" reroll=() trailer assisted="" out p sender base list=() first="" to=$BUILD/mail
-	while [ $# -gt 0 ]; do
-		case $1 in
-		--tree) tree=${2:?--tree needs a directory}; shift ;;
-		--assisted-by) assisted=${2:?--assisted-by needs a text}; shift ;;
-		-v[0-9]*) reroll=("$1") ;;
-		-*) usage >&2; exit 2 ;;
-		*) topic=$1 ;;
-		esac
-		shift
-	done
-	grep -q "^${topic:-none}/" "$PATCHES/series" || die "say which topic: $(cut -d/ -f1 "$PATCHES/series" | sort -u | paste -sd" ")"
-	[ -n "$tree" ] || die "--tree DIR: the maintainer's tree that this is for, whose HEAD becomes the base-commit"
-	[ -n "$(kernel_version "$tree")" ] || die "$tree is no kernel tree"
-	tree=$(cd "$tree" && pwd -P)
-	is_git "$tree" || die "$tree is no git tree: mails need its commit as their base"
-	for p in name email; do
-		[ -n "$(git -C "$tree" config "user.$p")" ] ||
-			die "git in $tree does not know who you are: git config user.$p"
-	done
-	sender="$(git -C "$tree" config user.name) <$(git -C "$tree" config user.email)>"
-	[[ $sender != *.invalid\> ]] ||
-		die "git in $tree says that you are $sender: git config user.email, one that gets answers"
-	# Readers fetch it: a commit that only this machine has is no base.
-	[ -n "$(git -C "$tree" for-each-ref --contains HEAD refs/remotes refs/tags)" ] ||
-		die "HEAD of $tree is in no remote branch and behind no tag: nobody else has that commit"
-	if [ -f "$tree/Documentation/process/coding-assistants.rst" ] && [ -z "$assisted" ]; then
-		die "that tree asks for an Assisted-by tag (Documentation/process/coding-assistants.rst):" \
-		    "--assisted-by 'LLM coccinelle sparse', or --assisted-by none"
-	fi
-	# A whole tree, for which /tmp may be too small.
-	need_space "$BUILD" 3000
-	TMPDIR=$BUILD scratch
-	base=$(git -C "$tree" rev-parse HEAD)
-	git -C "$tree" worktree add -q --detach "$out/tree" HEAD
-	# shellcheck disable=SC2064
-	trap "git -C '$tree' worktree remove --force '$out/tree'; rm -rf '$out'" EXIT
-	# What the topic stands on goes before it, and is named as a prerequisite.
-	for p in $(patch_list); do
-		git -C "$out/tree" am -q --no-3way "$PATCHES/$p" 2>"$out/log" || {
-			git -C "$out/tree" am --abort || true
-			die "patches/$p does not apply to $tree: $(grep -m 1 '^error' "$out/log")"
-		}
-		# Who sends it is who answers, also in what it stands on.
-		if git -C "$out/tree" grep -q '@bpf-provenance\.invalid>$' -- MAINTAINERS; then
-			sender=$sender perl -pi -e 's/^(M:\t).*\@bpf-provenance\.invalid>$/$1$ENV{sender}/' \
-				"$out/tree/MAINTAINERS"
-			git -C "$out/tree" commit -q -a --amend --no-edit --no-verify
-		fi
-		if [ "${p%%/*}" = "$topic" ]; then
-			[ -n "$first" ] || first=$(git -C "$out/tree" rev-parse HEAD~1)
-			trailer=()
-			[ "$assisted" = "" ] || [ "$assisted" = none ] || trailer=(--trailer "Assisted-by: $assisted")
-			# The author is who signs it off.
-			git -C "$out/tree" commit -q --amend --no-edit --no-verify --reset-author "${trailer[@]}"
-		elif [ -n "$first" ]; then
-			git -C "$out/tree" reset -q --hard HEAD~1
-			break
-		fi
-	done
-	rm -rf "${to:?}/$topic"
-	mkdir -p "$to/$topic"
-	git -C "$out/tree" format-patch -q --base="$base" --signoff --cover-letter --thread=shallow \
-		"${reroll[@]}" -o "$to/$topic" "$first"
-	cover "$topic" "$to/$topic"
-	list=("$to/$topic"/*.patch)	# the cover letter is the first
-	(cd "$tree" && scripts/get_maintainer.pl --no-rolestats "${list[@]:1}") | sort -u >"$to/$topic/recipients"
-	say "mail: $((${#list[@]} - 1)) patches and a cover letter in $to/$topic, base-commit $base, from $sender"
-	printf 'git -C %q send-email --dry-run%s %s\n' "$tree" \
-		"$(sed "s/.*/ --to='&'/" "$to/$topic/recipients" | tr -d '\n')" "$to/$topic/*.patch"
-}
-
-# cover TOPIC DIR: patches/TOPIC/cover.md in the place of git's placeholders.
-cover()
-{
-	local letter
-	letter=$(echo "$2"/*0000-cover-letter.patch)
-	awk -v md="$PATCHES/$1/cover.md" '
-		/\*\*\* SUBJECT HERE \*\*\*/ {
-			getline title <md; sub(/^# */, "", title); sub(/\*\*\* SUBJECT HERE \*\*\*/, title)
-		}
-		/\*\*\* BLURB HERE \*\*\*/ {
-			getline line <md
-			while ((getline line <md) > 0) print line
-			next
-		}
-		{ print }' "$letter" >"$letter.new"
-	mv "$letter.new" "$letter"
 }

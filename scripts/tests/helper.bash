@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# A synthetic kernel of four files and a series of three patches in two topics.
+# A synthetic kernel of four files and a series of three patches in two series.
 # shellcheck shell=bash
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -81,14 +81,23 @@ made_series()
 	mkdir -p "$LINUX/tools/testing/selftests/t"
 	echo "int main(void) { return 0; }" >"$LINUX/tools/testing/selftests/t/t.c"
 	commit "selftests/t: Add a test"
-	"$SCRIPTS/series" export --topic selftests
+	"$SCRIPTS/series" export --series selftests
 	sed -i 's/return 2/return 22/' "$LINUX/lib/a.c"
 	commit "lib: Return 22"
 	echo "int new;" >"$LINUX/lib/new.c"
 	printf 'NEW\nM:\tbpf-provenance developers <devel@bpf-provenance.invalid>\nF:\tlib/new.c\n' |
 		tee "$COPIES/MAINTAINERS" >>"$LINUX/MAINTAINERS"
 	commit "lib: Add new.c"
-	"$SCRIPTS/series" export --topic topic-a
+	"$SCRIPTS/series" export --series series-a
+	described selftests
+	described series-a selftests
+}
+
+# described NAME [DEPENDS...]: its header and cover letter.
+described()
+{
+	printf 'tree: bpf\ndepends:%s\n' "${*:2}" >"$PATCHES/$1/header"
+	printf '# lib: one thing\n\nIt does 1 thing: https://lists.invalid/thread\n' >"$PATCHES/$1/cover.md"
 }
 
 # sums: of everything that an export writes.

@@ -12,7 +12,7 @@ maintainer_tree()
 {
 	tiny_kernel "$1"
 	mkdir "$1/scripts"
-	printf '#!/bin/sh\necho "A Maintainer <a@maintainer.invalid>"\necho "list@lists.invalid"\n' >"$1/scripts/get_maintainer.pl"
+	printf '#!/bin/sh\necho "A Maintainer <a@maintainer.invalid> (maintainer:LIB)"\necho "list@lists.invalid (open list:LIB)"\n' >"$1/scripts/get_maintainer.pl"
 	chmod +x "$1/scripts/get_maintainer.pl"
 	git -C "$1" init -q
 	git -C "$1" config user.name "A Sender"
@@ -28,7 +28,7 @@ stubs()
 {
 	local repo=$HOME/repo
 	mkdir -p "$repo"/{scripts,vmtest/kconfig}
-	cp "$SCRIPTS"/{common.sh,series,series-maintain.sh} "$repo/scripts/"
+	cp "$SCRIPTS"/{common.sh,patches.sh,series,series-maintain.sh} "$repo/scripts/"
 	touch "$repo"/vmtest/kconfig/{common,bisect}.config "$HOME/version"
 	echo "# what it is" >"$repo/scripts/bisected"
 	cat >"$repo/scripts/build" <<-'EOF'
@@ -73,8 +73,6 @@ bisect()
 	run "$HOME/repo/scripts/series" bisect "$@"
 	asked=$(paste -sd, "$HOME/asked" 2>/dev/null || true)
 }
-
-with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/cover.md"; }
 
 @test "series rebase: onto a tree where lines moved" {
 	made_series
@@ -132,33 +130,32 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 
 @test "series mail: base-commit of the given tree, the sender's sign-off, recipients, cover letter" {
 	made_series
-	with_cover topic-a
 	maintainer_tree "$HOME/theirs"
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs" -v2
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" -v2
 	[ "$status" = 0 ]
 	[[ $output == *"send-email --dry-run"*"a@maintainer.invalid"* ]]
-	cd "$BUILD/mail/topic-a"
+	cd "$BUILD/mail/series-a"
 	[ -f v2-0000-cover-letter.patch ]
 	[ -f v2-0002-lib-Add-new.c.patch ]
 	grep -q "^base-commit: $(git -C "$HOME/theirs" rev-parse HEAD)" v2-0000-cover-letter.patch
-	grep -q "^Subject: \[PATCH v2 0/2\] lib: one thing" v2-0000-cover-letter.patch
-	grep -q "It does one thing" v2-0000-cover-letter.patch
+	grep -q "^Subject: \[PATCH bpf v2 0/2\] lib: one thing" v2-0000-cover-letter.patch
+	grep -q "It does 1 thing" v2-0000-cover-letter.patch
 	grep -q "^Signed-off-by[:] A Sender <sender@example.org>" v2-0001-*.patch
 	grep -q "^From: A Sender <sender@example.org>" v2-0001-*.patch
 	grep -qx "+M:	A Sender <sender@example.org>" v2-0002-*.patch
 	run grep -l bpf-provenance.invalid ./*.patch
 	[ "$status" = 1 ]
-	# The selftests topic stands before it: a prerequisite, not a part.
+	# The series selftests is a dependency: a prerequisite, not a part.
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch
 	[ "$status" = 1 ]
-	# What another topic adds to MAINTAINERS is no part of this one.
+	# What another series adds to MAINTAINERS is no part of this one.
 	echo "int more;" >>"$LINUX/lib/b.c"
 	commit "lib: More"
-	"$SCRIPTS/series" export --topic topic-b
-	with_cover topic-b
-	"$SCRIPTS/series" mail topic-b --tree "$HOME/theirs"
-	run grep -l MAINTAINERS "$BUILD"/mail/topic-b/*.patch
+	"$SCRIPTS/series" export --series series-b
+	described series-b
+	"$SCRIPTS/series" mail series-b --tree "$HOME/theirs"
+	run grep -l MAINTAINERS "$BUILD"/mail/series-b/*.patch
 	[ "$status" = 1 ]
 	# Their tree is as before.
 	[ -z "$(git -C "$HOME/theirs" status --porcelain)" ]
@@ -168,62 +165,59 @@ with_cover() { printf '# lib: one thing\n\nIt does one thing.\n' >"$PATCHES/$1/c
 
 @test "series mail: a tree that asks for Assisted-by gets it" {
 	made_series
-	with_cover topic-a
 	maintainer_tree "$HOME/theirs"
 	mkdir -p "$HOME/theirs/Documentation/process"
 	touch "$HOME/theirs/Documentation/process/coding-assistants.rst"
 	git -C "$HOME/theirs" add -f .
 	git -C "$HOME/theirs" commit -q -m doc
 	git -C "$HOME/theirs" tag v7.3.5
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"--assisted-by"* ]]
-	"$SCRIPTS/series" mail topic-a --tree "$HOME/theirs" --assisted-by "LLM sparse"
-	grep -q "^Assisted-by: LLM sparse" "$BUILD"/mail/topic-a/0001-*.patch
+	"$SCRIPTS/series" mail series-a --tree "$HOME/theirs" --assisted-by "LLM sparse"
+	grep -q "^Assisted-by: LLM sparse" "$BUILD"/mail/series-a/v1-0001-*.patch
 }
 
 @test "series mail: a commit that nobody else has, a sender without an address" {
 	made_series
-	with_cover topic-a
 	maintainer_tree "$HOME/theirs"
 	git -C "$HOME/theirs" commit -q --allow-empty -m "a commit of one's own"
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"nobody else has that commit"* ]]
 	git -C "$HOME/theirs" update-ref refs/remotes/origin/master HEAD
-	"$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	"$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	git -C "$HOME/theirs" config user.email devel@bpf-provenance.invalid
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"one that gets answers"* ]]
 	git -C "$HOME/theirs" config user.email sender@example.org
 	git -C "$HOME/theirs" config --unset user.name
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
 	[[ $output == *"git config user.name"* ]]
 }
 
-@test "series mail: no tree, a plain tree, a tree it does not fit, an unknown topic" {
+@test "series mail: no tree, a plain tree, a tree it does not fit, an unknown series" {
 	made_series
-	with_cover topic-a
-	run "$SCRIPTS/series" mail topic-a
+	run "$SCRIPTS/series" mail series-a
 	[ "$status" != 0 ]
 	[[ $output == *"--tree"* ]]
 	tiny_kernel "$HOME/plain"
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/plain"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/plain"
 	[ "$status" != 0 ]
-	[[ $output == *"no git tree"* ]]
+	[[ $output == *"not a git tree"* ]]
 	maintainer_tree "$HOME/theirs"
 	sed -i 's/return 2;/return 0;/' "$HOME/theirs/lib/a.c"
 	git -C "$HOME/theirs" commit -q -a -m other
 	git -C "$HOME/theirs" tag v7.3.5
-	run "$SCRIPTS/series" mail topic-a --tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
-	[[ $output == *"topic-a/0001-"*"does not apply"* ]]
+	[[ $output == *"series-a/lib-Return-22"*"does not apply"* ]]
 	[ "$(git -C "$HOME/theirs" worktree list | wc -l)" = 1 ]
 	run "$SCRIPTS/series" mail nothing --tree "$HOME/theirs"
 	[ "$status" != 0 ]
-	[[ $output == *"selftests topic-a"* ]]
+	[[ $output == *"selftests series-a"* ]]
 }
 
 @test "series bisect: what passed is not asked again until it changes" {

@@ -18,7 +18,7 @@ setup() { sandbox; }
 	made_series
 	before=$(sums)
 	[ "$(wc -l <"$PATCHES/series")" = 3 ]
-	[ -f "$PATCHES/topic-a/0002-lib-Add-new.c.patch" ]
+	[ -f "$PATCHES/series-a/lib-Add-new.c.patch" ]
 	cmp "$COPIES/kernel/lib/new.c" "$LINUX/lib/new.c"
 	cmp "$COPIES/selftests/t/t.c" "$LINUX/tools/testing/selftests/t/t.c"
 	rm -rf "$BUILD"
@@ -72,7 +72,7 @@ setup() { sandbox; }
 	cp "$COPIES/kernel/lib/new.c" "$LINUX/lib/new.c"
 	commit "fixup"
 	git -C "$LINUX" show HEAD~1:lib/new.c >"$COPIES/kernel/lib/new.c"
-	"$SCRIPTS/series" export --topic topic-a
+	"$SCRIPTS/series" export --series series-a
 	grep -q "by hand" "$COPIES/kernel/lib/new.c"
 	"$SCRIPTS/series" check
 }
@@ -99,9 +99,9 @@ setup() { sandbox; }
 
 @test "series: a patch edited by hand is refused" {
 	made_series
-	sed -i 's/Because\./Because of this./' "$PATCHES"/topic-a/0001-*.patch
+	sed -i 's/Because\./Because of this./' "$PATCHES"/series-a/lib-Return-22.patch
 	"$SCRIPTS/series" check		# another message is another patch, and sound
-	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/topic-a/0001-*.patch
+	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
 	[[ $output == *"not what an export writes"* ]]
@@ -115,25 +115,25 @@ setup() { sandbox; }
 	[ "$status" != 0 ]
 }
 
-@test "series: a reorder in build/linux renumbers and round-trips" {
+@test "series: a reorder in build/linux round-trips" {
 	made_series
 	cd "$LINUX"
 	a=$(git rev-parse HEAD~1) b=$(git rev-parse HEAD)
 	git reset -q --hard HEAD~2
 	git -c user.name="bpf-provenance developers" -c user.email=devel@bpf-provenance.invalid cherry-pick "$b" "$a" >/dev/null
 	"$SCRIPTS/series" export
-	[ -f "$PATCHES/topic-a/0001-lib-Add-new.c.patch" ]
+	[ -f "$PATCHES/series-a/lib-Add-new.c.patch" ]
 	[ "$(find "$PATCHES" -name '*.patch' | wc -l)" = 3 ]
 	"$SCRIPTS/series" check
 }
 
 @test "series: a list and files that differ are refused" {
 	made_series
-	cp "$PATCHES"/topic-a/0001-*.patch "$PATCHES/topic-a/0003-more.patch"
+	cp "$PATCHES"/series-a/lib-Return-22.patch "$PATCHES/series-a/more.patch"
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
-	[[ $output == *"0003-more.patch"* ]]
-	rm "$PATCHES/topic-a/0003-more.patch" "$PATCHES"/topic-a/0002-*.patch
+	[[ $output == *"more.patch"* ]]
+	rm "$PATCHES/series-a/more.patch" "$PATCHES"/series-a/lib-Add-new.c.patch
 	run "$SCRIPTS/series" tree
 	[ "$status" != 0 ]
 }
@@ -141,13 +141,13 @@ setup() { sandbox; }
 @test "series: a conflict is refused, the patch named, the tree as before" {
 	made_series
 	tip=$(git -C "$LINUX" rev-parse HEAD)
-	sed -i 's/return 2;/return 9;/' "$PATCHES"/topic-a/0001-*.patch
+	sed -i 's/return 2;/return 9;/' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
-	[[ $output == *"patches/topic-a/0001-"*"does not apply"* ]]
+	[[ $output == *"patches/series-a/lib-Return-22.patch "*"does not apply"* ]]
 	run "$SCRIPTS/series" tree
 	[ "$status" != 0 ]
-	[[ $output == *"topic-a/0001-"* ]]
+	[[ $output == *"series-a/lib-Return-22"* ]]
 	[ "$(git -C "$LINUX" rev-parse HEAD)" = "$tip" ]
 	[ "$(git -C "$LINUX" branch --show-current)" = series ]
 	[ -z "$(git -C "$LINUX" status --porcelain)" ]
@@ -156,8 +156,8 @@ setup() { sandbox; }
 @test "series: a patch that would need fuzz is refused" {
 	made_series
 	# One line of context is not what the base has.
-	sed -i 's/^ int f2(void)$/ int f2(int x)/' "$PATCHES"/topic-a/0001-*.patch
-	grep -q 'f2(int x)' "$PATCHES"/topic-a/0001-*.patch
+	sed -i 's/^ int f2(void)$/ int f2(int x)/' "$PATCHES"/series-a/lib-Return-22.patch
+	grep -q 'f2(int x)' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
 	[[ $output == *"does not apply"* ]]
@@ -165,7 +165,7 @@ setup() { sandbox; }
 
 @test "series: a patch that applies at another line is refused" {
 	made_series
-	sed -i 's/^@@ -\([0-9]*\),\([0-9]*\) +\([0-9]*\),/@@ -1\1,\2 +1\3,/' "$PATCHES"/topic-a/0001-*.patch
+	sed -i 's/^@@ -\([0-9]*\),\([0-9]*\) +\([0-9]*\),/@@ -1\1,\2 +1\3,/' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
 }
@@ -213,7 +213,7 @@ setup() { sandbox; }
 	run "$SCRIPTS/series" clean
 	[ "$status" != 0 ]
 	[ -d "$LINUX" ]
-	"$SCRIPTS/series" export --topic topic-a
+	"$SCRIPTS/series" export --series series-a
 	# Nor under a build.
 	mkdir -p "$BUILD/out/prod"
 	exec 9>"$BUILD/out/prod/lock"
@@ -227,27 +227,27 @@ setup() { sandbox; }
 	[ ! -e "$BUILD" ]
 }
 
-@test "series: a commit of an unknown topic is asked for, one between two is not" {
+@test "series: a commit of an unknown series is asked for, one between two is not" {
 	made_series
 	echo "int h;" >>"$LINUX/lib/b.c"
 	commit "lib: New"
 	run "$SCRIPTS/series" export
 	[ "$status" != 0 ]
-	[[ $output == *"which topic is"*"lib: New"* ]]
+	[[ $output == *"which series is"*"lib: New"* ]]
 	[ "$(wc -l <"$PATCHES/series")" = 3 ]
 	cd "$LINUX"
 	new=$(git rev-parse HEAD) last=$(git rev-parse HEAD~1)
 	git reset -q --hard HEAD~2
 	git -c user.name="bpf-provenance developers" -c user.email=devel@bpf-provenance.invalid cherry-pick "$new" "$last" >/dev/null
 	"$SCRIPTS/series" export
-	[ -f "$PATCHES/topic-a/0002-lib-New.patch" ]
+	[ -f "$PATCHES/series-a/lib-New.patch" ]
 }
 
 @test "series: another author is refused" {
 	made_series
 	echo "int h;" >>"$LINUX/lib/b.c"
 	git -C "$LINUX" -c user.name=me -c user.email=me@here commit -q -a -m "lib: New"
-	run "$SCRIPTS/series" export --topic topic-a
+	run "$SCRIPTS/series" export --series series-a
 	[ "$status" != 0 ]
 	[[ $output == *"me@here"* ]]
 }
@@ -255,18 +255,18 @@ setup() { sandbox; }
 @test "series: a patch of tests that changes the kernel is refused" {
 	made_series
 	echo "int h;" >>"$LINUX/lib/b.c"
-	commit "selftests/topic: New"
-	run "$SCRIPTS/series" export --topic topic-a
+	commit "selftests/series: New"
+	run "$SCRIPTS/series" export --series series-a
 	[ "$status" != 0 ]
-	[[ $output == *"selftests/topic: New: lib/b.c"* ]]
+	[[ $output == *"selftests/series: New: lib/b.c"* ]]
 	[ "$(wc -l <"$PATCHES/series")" = 3 ]
 	# As if it had been exported before this was looked at.
 	git -C "$LINUX" commit -q --amend -m "lib: New"
-	"$SCRIPTS/series" export --topic topic-a
-	sed -i 's,^Subject: .*,Subject: [PATCH] selftests/topic: New,' "$PATCHES/topic-a/0003-lib-New.patch"
+	"$SCRIPTS/series" export --series series-a
+	sed -i 's,^Subject: .*,Subject: [PATCH] selftests/series: New,' "$PATCHES/series-a/lib-New.patch"
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
-	[[ $output == *"selftests/topic: New: lib/b.c"* ]]
+	[[ $output == *"selftests/series: New: lib/b.c"* ]]
 }
 
 @test "series: a base that does not match is refused and not kept" {
@@ -276,7 +276,7 @@ setup() { sandbox; }
 	sed -i 's/return 2;/return 0;/' "$HOME/old/lib/a.c"
 	KERNEL=$HOME/old run "$SCRIPTS/series" tree
 	[ "$status" != 0 ]
-	[[ $output == *"topic-a/0001-"*"6.12.0"* ]]
+	[[ $output == *"series-a/lib-Return-22"*"6.12.0"* ]]
 	[ ! -e "$BUILD/linux" ]
 	"$SCRIPTS/series" tree
 	[ "$(git -C "$LINUX" rev-list --count base..series)" = 3 ]
@@ -328,7 +328,7 @@ setup() { sandbox; }
 	git -C "$LINUX" checkout -q --detach
 	echo "int h;" >>"$LINUX/lib/b.c"
 	commit "lib: Mine"
-	run "$SCRIPTS/series" export --topic topic-a
+	run "$SCRIPTS/series" export --series series-a
 	[ "$status" != 0 ]
 	[[ $output == *"not on its branch"* ]]
 	run "$SCRIPTS/series" clean
@@ -374,8 +374,8 @@ setup() { sandbox; }
 	made_series
 	rm -rf "$BUILD"
 	"$SCRIPTS/series" tree --base-only
-	git -C "$LINUX" -c user.name=a -c user.email=a@b am -q "$PATCHES/topic-a/0001-lib-Return-22.patch"
-	run git -C "$LINUX" -c user.name=a -c user.email=a@b am -q "$PATCHES/topic-a/0001-lib-Return-22.patch"
+	git -C "$LINUX" -c user.name=a -c user.email=a@b am -q "$PATCHES/series-a/lib-Return-22.patch"
+	run git -C "$LINUX" -c user.name=a -c user.email=a@b am -q "$PATCHES/series-a/lib-Return-22.patch"
 	[ -d "$LINUX/.git/rebase-apply" ]
 	"$SCRIPTS/series" tree
 	[ "$(git -C "$LINUX" rev-list --count base..series)" = 3 ]
@@ -388,7 +388,7 @@ setup() { sandbox; }
 	# The other side adds a patch and exports.
 	echo "int theirs;" >>"$LINUX/lib/b.c"
 	commit "lib: Theirs"
-	"$SCRIPTS/series" export --topic topic-b
+	"$SCRIPTS/series" export --series series-b
 	cp -r "$COPIES/patches" "$HOME/theirs"
 	cp -r "$COPIES/kernel" "$HOME/theirs.kernel"
 	# We, from the common state, add another.
@@ -396,14 +396,14 @@ setup() { sandbox; }
 	"$SCRIPTS/series" tree
 	sed -i 's/return 6/return 66/' "$LINUX/lib/a.c"
 	commit "lib: Ours"
-	"$SCRIPTS/series" export --topic topic-a
+	"$SCRIPTS/series" export --series series-a
 	# The merge: their patches, then our commits on top.
 	rm -rf "$PATCHES" && cp -r "$HOME/theirs" "$PATCHES"
 	"$SCRIPTS/series" tree
 	git -C "$LINUX" log series-previous-2 --format=%s | grep -q "lib: Ours"
 	git -C "$LINUX" -c user.name="bpf-provenance developers" \
 		-c user.email=devel@bpf-provenance.invalid cherry-pick series-previous-2 >/dev/null
-	"$SCRIPTS/series" export --topic topic-b
+	"$SCRIPTS/series" export --series series-b
 	"$SCRIPTS/series" check
 	[ "$(wc -l <"$PATCHES/series")" = 5 ]
 	grep -q 66 "$LINUX/lib/a.c"
@@ -482,7 +482,7 @@ setup() { sandbox; }
 	before=$(cd "$HOME/k" && find . -type f | sort | xargs sha256sum)
 	run "$SCRIPTS/series" apply "$HOME/k"
 	[ "$status" != 0 ]
-	[[ $output == *"topic-a/0001-lib-Return-22.patch"*"6.12.1"* ]]
+	[[ $output == *"series-a/lib-Return-22.patch"*"6.12.1"* ]]
 	[ "$(cd "$HOME/k" && find . -type f | sort | xargs sha256sum)" = "$before" ]
 }
 

@@ -45,6 +45,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "autobind.h"
 #include "kselftest_harness.h"
 #include "common.h"
 

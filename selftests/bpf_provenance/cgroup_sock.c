@@ -63,6 +63,7 @@
 #include <bpf/bpf.h>
 
 #include "../kselftest_harness.h"
+#include "autobind.h"
 #include "cgroup_sock.h"
 #include "cgroup_sock.skel.h"
 #include "common.h"

@@ -99,9 +99,6 @@ void cgroup_leave(const char *name);
 /* Take a capability from the calling thread. */
 int drop_cap(int cap);
 
-/* Does the kernel know BPF_CGROUP_INET_AUTOBIND? */
-bool has_autobind(void);
-
 /* linux/filter.h is not installed. */
 #define INSN(c, d, s, o, i)						\
 	((struct bpf_insn){ .code = (c), .dst_reg = (d), .src_reg = (s),	\

@@ -2,16 +2,45 @@
 #ifndef __BPF_PROVENANCE_SEEDS_H
 #define __BPF_PROVENANCE_SEEDS_H
 
-#define SEEDS_FRAMES 8
+#include <sys/types.h>
 
-/* What on_nmi() counted on top of the task that it watches. */
-struct nmi_seen {
-	__u64 nmis;		/* NMIs, each counted once */
-	__u64 frames;		/* user frames in their build ID stacks */
-	__u64 valid;		/* and of these with a build ID */
-	__u64 walks;		/* VMA walks that could begin */
-	__u64 complete;		/* and of these, walks that saw all VMAs */
-	__s64 walk_err;		/* what the others got */
+/*
+ * Each seeds_*.c measures one feature: SEED(ORDER, FUNCTION) registers FUNCTION, which
+ * prints a row or returns nonzero after fail(). Functions run in increasing ORDER.
+ */
+struct seed {
+	int order;
+	int (*measure)(void);
 };
+
+#define SEED(number, function)							\
+	static const struct seed seed_##function = { (number), (function) };	\
+	static const struct seed *const seed_ptr_##function			\
+		__attribute__((used, section("seeds"))) = &seed_##function
+
+#define NMIS 20
+
+void row(const char *key, const char *promise, const char *tests, const char *measured);
+
+/* Print @what and the error, and return 1. */
+int fail(const char *what, int err);
+
+/*
+ * A task for NMIs to interrupt: this program again, run from a copy on a disk whose
+ * ELF header is not in the page cache.
+ */
+struct interrupted {
+	char dir[200], path[256];
+	struct spinner *s;
+	int fd;
+	pid_t pid;
+};
+
+/* Start one. Returns nonzero after fail(). */
+int interrupted_start(struct interrupted *t);
+void interrupted_stop(struct interrupted *t);
+
+/* Send NMIs on top of the task until NMIS of them are counted in @nmis. */
+int interrupted_nmis(const struct interrupted *t, const unsigned long long *nmis);
 
 #endif

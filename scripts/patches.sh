@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+# Sourced by scripts/series and scripts/mail: reads patches/.
+# shellcheck shell=bash
+
+# patch_list: every patch in order.
+patch_list() { cat "$PATCHES/series"; }
+
+# valid_list: patches/series names each patch file once, and each that exists.
+valid_list()
+{
+	[ -r "$PATCHES/BASE" ] || die "no $PATCHES/BASE: run from a complete checkout"
+	diff <(patch_list | sort) \
+	     <(cd "$PATCHES" && find . -name '*.patch' -printf '%P\n' | sort) >&2 ||
+		die "$PATCHES/series (<) and the patch files (>) differ: git checkout -- patches restores what was committed"
+}
+
+# subjects: "SERIES TAB SUBJECT" of each patch in order, unfolded.
+subjects()
+{
+	# shellcheck disable=SC2016  # for awk
+	patch_list | sed "s,^,$PATCHES/," | xargs -rd '\n' awk '
+		FNR == 1 { subject = ""; folded = 0 }
+		folded && /^ / { subject = subject $0; next }
+		folded { print name "\t" subject; folded = 0; nextfile }
+		/^Subject: / {
+			n = split(FILENAME, part, "/")
+			name = part[n - 1]
+			subject = substr($0, 10)
+			sub(/^\[PATCH\] /, "", subject)
+			folded = 1
+		}'
+}
+
+# series_names: every series, in order.
+series_names() { patch_list | awk -F/ '!seen[$1]++ { print $1 }'; }
+
+# header NAME KEY: the words of that line in its header.
+header() { sed -n "s/^$2: *//p" "$PATCHES/$1/header"; }
+
+# closure NAME...: these and all that they depend on, in the order of patches/series.
+closure()
+{
+	local todo=("$@") name
+	local -A in=()
+	while [ ${#todo[@]} -gt 0 ]; do
+		name=${todo[0]}
+		todo=("${todo[@]:1}")
+		[ -z "${in[$name]:-}" ] || continue
+		in[$name]=1
+		[ -r "$PATCHES/$name/header" ] || die "no patches/$name/header"
+		# shellcheck disable=SC2207
+		todo+=($(header "$name" depends))
+	done
+	series_names | grep -xF -f <(printf '%s\n' "${!in[@]}")
+}
+
+# patches_of NAME...: their patch files, in the order of patches/series.
+patches_of() { patch_list | grep -E "^($(paste -sd'|' <(printf '%s\n' "$@")))/"; }
+
+# scratch: sets out to a directory that is gone when the script ends.
+scratch()
+{
+	out=$(mktemp -d)
+	# shellcheck disable=SC2064
+	trap "rm -rf '$out'" EXIT
+}
+
+is_git() { [ "$(git -C "$1" rev-parse --show-toplevel 2>/dev/null)" = "$1" ]; }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The ways to a local address that programs can refuse. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "autobind.h"
+#include "common.h"
+#include "seeds.h"
+#include "seeds_cgroup_sock.skel.h"
+
+#define CGROUP "bpf_provenance_seeds"
+
+/*
+ * Ways to come by a local address in a cgroup that denies all. "bind": names
+ * one; "listen": gets one from the kernel.
+ */
+static const struct way {
+	const char *name;
+	int type, protocol;
+	bool listen;
+} ways[] = {
+	{ "TCP bind", SOCK_STREAM, IPPROTO_TCP, false },
+	{ "UDP bind", SOCK_DGRAM, IPPROTO_UDP, false },
+	{ "MPTCP bind", SOCK_STREAM, IPPROTO_MPTCP, false },
+	{ "TCP listen without bind", SOCK_STREAM, IPPROTO_TCP, true },
+	{ "MPTCP listen without bind", SOCK_STREAM, IPPROTO_MPTCP, true },
+	{ "SCTP bind", SOCK_STREAM, IPPROTO_SCTP, false },
+	{ "RAW bind", SOCK_RAW, IPPROTO_UDP, false },
+	{ "ping bind", SOCK_DGRAM, IPPROTO_ICMP, false },
+};
+
+/* 1: the socket has an address, 0: it was refused one, or -errno. */
+static int takes_address(const struct way *w)
+{
+	struct sockaddr_in addr = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd, err;
+
+	fd = socket(AF_INET, w->type, w->protocol);
+	if (fd < 0)
+		return -errno;
+	err = w->listen ? listen(fd, 1) : bind(fd, (void *)&addr, sizeof(addr));
+	err = err ? -errno : 1;
+	close(fd);
+	return err == -EPERM ? 0 : err;
+}
+
+/* Fills @text; the caller has attached the programs. */
+static int try_ways(char *text, size_t size)
+{
+	char open_ways[256] = "";
+	int i, ret, denied = 0;
+
+	for (i = 0; i < (int)ARRAY_LEN(ways); i++) {
+		ret = takes_address(&ways[i]);
+		if (ret < 0)
+			return fail(ways[i].name, ret);
+		if (!ret) {
+			denied++;
+			continue;
+		}
+		if (*open_ways)
+			strcat(open_ways, ", ");
+		strcat(open_ways, ways[i].name);
+	}
+	snprintf(text, size, "hooks that deny all: %d of %zu ways refused; %s%s",
+		 denied, ARRAY_LEN(ways), *open_ways ? "open: " : "none open", open_ways);
+	return 0;
+}
+
+#define PING_GROUPS "/proc/sys/net/ipv4/ping_group_range"
+
+/* Set the groups that may open a ping socket; the previous range is returned in @old. */
+static int set_ping_groups(const char *new, char *old, size_t size)
+{
+	ssize_t n = 0;
+	int fd;
+
+	fd = open(PING_GROUPS, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (old) {
+		n = read(fd, old, size - 1);
+		if (n > 0)
+			old[n] = 0;
+	}
+	if (n < 0 || pwrite(fd, new, strlen(new), 0) < 0)
+		n = -errno;
+	close(fd);
+	return n < 0 ? n : 0;
+}
+
+static int measure_hooks(void)
+{
+	char text[512], ping_groups[64];
+	struct seeds_cgroup_sock *skel;
+	int cgroup, err;
+
+	cgroup = cgroup_enter(CGROUP);
+	if (cgroup < 0)
+		return fail("cgroup", cgroup);
+	err = set_ping_groups("0 0", ping_groups, sizeof(ping_groups));
+	if (err) {
+		err = fail(PING_GROUPS, err);
+		goto out_cgroup;
+	}
+	skel = seeds_cgroup_sock__open();
+	if (!skel) {
+		err = fail("open", errno);
+		goto out_groups;
+	}
+	/* A policy denies all that its kernel lets it deny. */
+	bpf_program__set_autoload(skel->progs.deny_autobind, has_autobind());
+	if (seeds_cgroup_sock__load(skel)) {
+		err = fail("load", errno);
+		goto out_skel;
+	}
+	skel->links.deny_bind4 = bpf_program__attach_cgroup(skel->progs.deny_bind4, cgroup);
+	skel->links.deny_post_bind4 =
+		bpf_program__attach_cgroup(skel->progs.deny_post_bind4, cgroup);
+	if (has_autobind())
+		skel->links.deny_autobind =
+			bpf_program__attach_cgroup(skel->progs.deny_autobind, cgroup);
+	if (!skel->links.deny_bind4 || !skel->links.deny_post_bind4 ||
+	    (has_autobind() && !skel->links.deny_autobind))
+		err = fail("attach", errno);
+	else
+		err = try_ways(text, sizeof(text));
+	if (!err && !skel->bss->bind_runs)
+		err = fail("no hook ran", ENODATA);
+out_skel:
+	seeds_cgroup_sock__destroy(skel);
+out_groups:
+	set_ping_groups(ping_groups, NULL, 0);
+out_cgroup:
+	close(cgroup);
+	cgroup_leave(CGROUP);
+	if (!err)
+		row("cgroup-sock", "bind, connect and post-bind hooks that pin a cgroup to one IP",
+		    "cgroup_sock.one_ip.scenario", text);
+	return err;
+}
+SEED(4, measure_hooks);
