@@ -144,6 +144,8 @@ for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+
 	[ ! -f "$f" ] || [ -L "$f" ] || rm -f "$f" || die "cannot replace $f"
 done
 root=$("$TOP/scripts/fetch" root) || exit 2
+# What this calls need not find that out again.
+[ "$root" = / ] || export TOOLCHAIN=root
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
 
 # --- what to boot -----------------------------------------------------------
