@@ -146,6 +146,8 @@ done
 root=$("$TOP/scripts/fetch" root) || exit 2
 # shellcheck disable=SC2034  # for results, in common.sh
 toolchain_root=$root
+# What this calls need not find that out again.
+[ "$root" = / ] || export TOOLCHAIN=root
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
 
 # --- what to boot -----------------------------------------------------------
