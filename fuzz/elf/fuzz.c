@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What lib/buildid.c makes of any file, in three ways: read, from a page cache that
+ * What lib/buildid.c, which reads by mm/filemap_copy.c, makes of any file, in three ways: read, from a page cache that
  * has all of it, and from one that lacks some. The first two have to agree, and the
  * third may say -EFAULT instead. What they say is compared with libelf: where they
  * differ, the file has to be of a class that is known to, or this is a crash. The
@@ -129,12 +129,16 @@ static struct result parse(const u8 *data, size_t size, bool may_fault, u32 rand
 		.f_mapping = &mapping,
 		.data = data,
 	};
-	struct build_id_from from = { .may_fault = may_fault, .unpinned = true };
+	struct build_id_from from = {
+		.mapping = may_fault ? NULL : &mapping,
+		.file = &file,
+		.unpinned = true,
+	};
 	struct result r = {};
 
 	mapping.i_pages.now = fill(&mapping.i_pages, data, size, &random, all);
 	mapping.i_pages.then = fill(&mapping.i_pages, data, size, &random, all);
-	r.err = build_id_read(&file, r.id, &r.size, &from);
+	r.err = build_id_read(&from, r.id, &r.size);
 	empty(&mapping.i_pages.now);
 	empty(&mapping.i_pages.then);
 	if (mapped)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What lib/buildid.c needs of the kernel, for a file that is a buffer. Its page
- * cache has folios of different sizes, some of which may be missing.
+ * What lib/buildid.c and mm/filemap_copy.c need of the kernel, for a file that is a
+ * buffer. Its page cache has folios of different sizes, some of which may be missing.
  */
 #ifndef FUZZ_ELF_SHIM_KERNEL_H
 #define FUZZ_ELF_SHIM_KERNEL_H
@@ -32,6 +32,7 @@ typedef unsigned long pgoff_t;
 #define IS_ENABLED(x)		SHIM_##x
 #define SHIM_CONFIG_64BIT	1
 #define data_race(x)		(x)
+#define min(a, b)		((a) < (b) ? (a) : (b))
 #define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define round_down(x, a)	((x) & ~((__typeof__(x))(a) - 1))
 #define ALIGN(x, a)		(((x) + ((__typeof__(x))(a) - 1)) & ~((__typeof__(x))(a) - 1))
@@ -47,6 +48,7 @@ typedef unsigned long pgoff_t;
 #define GUP_PIN_COUNTING_BIAS	1024
 #define PAGE_SHIFT		12
 #define PAGE_SIZE		(1UL << PAGE_SHIFT)
+#define offset_in_page(x)	((x) & (PAGE_SIZE - 1))
 #define MAX_LFS_FILESIZE	INT64_MAX
 
 struct folio {
@@ -79,6 +81,14 @@ struct address_space {
 	struct xarray i_pages;
 };
 
+/* None is on overlayfs. */
+struct dentry {
+	unsigned int d_flags;
+};
+
+#define DCACHE_OP_REAL 1
+enum { D_REAL_DATA_NOWAIT };
+
 typedef unsigned int fmode_t;
 #define FMODE_READ 1
 #define FMODE_OPENED 2
@@ -87,6 +97,7 @@ struct file {
 	fmode_t f_mode;
 	unsigned int f_flags;
 	struct inode *inode;
+	struct { struct dentry *dentry; } f_path;
 	struct address_space *f_mapping;
 	const u8 *data;
 };
@@ -96,6 +107,9 @@ struct vm_area_struct {
 };
 
 static inline void shim_guard(void) { }
+static inline struct dentry *d_real(struct dentry *d, int type) { (void)d; (void)type; abort(); }
+struct inode_of_dentry { struct address_space *i_mapping; };
+static inline struct inode_of_dentry *d_inode(struct dentry *d) { (void)d; abort(); }
 static inline struct inode *file_inode(struct file *f) { return f->inode; }
 static inline loff_t i_size_read(const struct inode *i) { return i->i_size; }
 static inline bool secretmem_mapping(struct address_space *m) { (void)m; return false; }
