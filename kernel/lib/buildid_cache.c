@@ -45,15 +45,18 @@
 #define pr_fmt(fmt) "build_id_cache: " fmt
 
 #include <linux/buildid.h>
+#include <linux/fadvise.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/init.h>
 #include <linux/irq_work.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
-#include <linux/pagemap.h>
 #include <linux/percpu.h>
 #include <linux/rculist.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/spinlock.h>
@@ -379,21 +382,22 @@ static struct build_id_entry *fill_begin(const struct file *file)
 
 int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 {
-	struct build_id_from page_cache = { .unpinned = true }, wait = { .may_fault = true };
+	struct build_id_from page_cache = { .mapping = file->f_mapping, .unpinned = true };
+	struct build_id_from wait = { .file = file };
 	struct build_id_entry *e = fill_begin(file);
 	__u32 len = 0;
 	int err, kept;
 
 	if (!e)
-		return build_id_read(file, build_id, size, &wait);
+		return build_id_read(&wait, build_id, size);
 
 	/* What is kept comes from pages that no device writes to. */
-	err = build_id_read(file, build_id, &len, &page_cache);
+	err = build_id_read(&page_cache, build_id, &len);
 	kept = err;
 	if (err == -EFAULT) {
-		err = build_id_read(file, build_id, &len, &wait);
+		err = build_id_read(&wait, build_id, &len);
 		if (!err || build_id_error_of_file(err))
-			kept = build_id_read(file, build_id, &len, &page_cache);
+			kept = build_id_read(&page_cache, build_id, &len);
 	}
 	fill_end(e, kept, build_id, len);
 	if (!err && size)
@@ -402,52 +406,15 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 }
 
 /*
- * Has the page at @pos read ahead, as a page fault does, where the file system does
- * not wait for it. Reading would be a change: of the access time, and of where the
- * file's own readers are taken to be.
+ * The file at @addr of @mm, with a reference, or NULL. It is taken from the mapping,
+ * here and now: overlayfs maps another one than was passed to mmap(), and by the
+ * time a miss is worked off something else may be mapped.
  */
-static void read_ahead(struct file *file, loff_t pos)
+static struct file *get_file_at(struct mm_struct *mm, unsigned long addr)
 {
-	struct address_space *mapping = file->f_mapping;
-	struct file_ra_state ra = {};
-	DEFINE_READAHEAD(ractl, file, &ra, mapping, pos >> PAGE_SHIFT);
-
-	if (!(file->f_mode & FMODE_NOWAIT) || !mapping->a_ops->readahead)
-		return;
-	file_ra_state_init(&ra, mapping);
-	page_cache_sync_ra(&ractl, 1);
-}
-
-/* Fills from what the page cache has. What it lacks, the next fill may find. */
-static void fill_nowait(struct file *file)
-{
-	struct build_id_from page_cache = { .unpinned = true };
-	struct build_id_entry *e = fill_begin(file);
-	unsigned char build_id[BUILD_ID_SIZE_MAX];
-	__u32 len = 0;
-	int err;
-
-	if (!e)
-		return;
-	err = build_id_read(file, build_id, &len, &page_cache);
-	fill_end(e, err, build_id, len);
-	if (err == -EFAULT)
-		read_ahead(file, page_cache.missing);
-}
-
-/*
- * Fills for the file at @addr of current. The file is taken from the mapping,
- * here and now: overlayfs maps another one than was passed to mmap(), and by
- * the time a miss is worked off something else may be mapped.
- */
-static void fill_at(unsigned long addr)
-{
-	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	struct file *file = NULL;
 
-	if (!mm)
-		return;
 	vma = lock_vma_under_rcu(mm, addr);
 	if (vma) {
 		if (vma->vm_file && !vma_is_anonymous(vma))
@@ -459,9 +426,103 @@ static void fill_at(unsigned long addr)
 			file = get_file(vma->vm_file);
 		mmap_read_unlock(mm);
 	}
+	return file;
+}
+
+/*
+ * Reading ahead waits: for memory, for locks of the file system, and for the
+ * blocks that say where the file is on its storage. A task must not wait for
+ * that because it was sampled, so a worker does it. While that is queued, it
+ * holds the memory of an mm and nothing that would keep a file system from
+ * being unmounted; while it runs, it does what a page fault of the task would.
+ */
+struct build_id_ahead {
+	struct work_struct work;
+	struct mm_struct *mm;		/* by mmgrab() */
+	unsigned long addr;
+	loff_t pos;			/* in the file at @addr */
+};
+
+/* Storage that does not answer takes no more workers than that. */
+#define AHEAD_MAX 8
+
+static atomic_t nr_ahead;
+
+static void ahead_work(struct work_struct *work)
+{
+	struct build_id_ahead *ahead = container_of(work, struct build_id_ahead, work);
+	struct mem_cgroup *memcg, *old;
+	struct file *file;
+
+	if (mmget_not_zero(ahead->mm)) {
+		file = get_file_at(ahead->mm, ahead->addr);
+		if (file) {
+			memcg = get_mem_cgroup_from_mm(ahead->mm);
+			old = set_active_memcg(memcg);
+			/*
+			 * Not read: that would set the access time, and change what
+			 * the file's readers are taken to do next.
+			 */
+			vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
+			set_active_memcg(old);
+			mem_cgroup_put(memcg);
+			/* At once, even if the last: fput() would leave it for later. */
+			__fput_sync(file);
+		}
+		mmput(ahead->mm);
+	}
+	mmdrop(ahead->mm);
+	kfree(ahead);
+	atomic_dec(&nr_ahead);
+}
+
+/* Has the page at @pos of the file at @addr read ahead. If not now, the next miss will. */
+static void read_ahead(unsigned long addr, loff_t pos)
+{
+	struct build_id_ahead *ahead;
+
+	if (atomic_inc_return(&nr_ahead) > AHEAD_MAX)
+		goto later;
+	ahead = kmalloc_obj(*ahead, GFP_NOWAIT);
+	if (!ahead)
+		goto later;
+	INIT_WORK(&ahead->work, ahead_work);
+	mmgrab(current->mm);
+	ahead->mm = current->mm;
+	ahead->addr = addr;
+	ahead->pos = pos;
+	queue_work(system_dfl_wq, &ahead->work);
+	return;
+later:
+	atomic_dec(&nr_ahead);
+}
+
+/*
+ * Fills for the file at @addr of current from what the page cache has of it. What
+ * that lacks, the next fill may find. Does not wait.
+ */
+static void fill_at(unsigned long addr)
+{
+	struct build_id_from page_cache = { .unpinned = true };
+	unsigned char build_id[BUILD_ID_SIZE_MAX];
+	struct build_id_entry *e;
+	struct file *file;
+	__u32 len = 0;
+	int err;
+
+	if (!current->mm)
+		return;
+	file = get_file_at(current->mm, addr);
 	if (!file)
 		return;
-	fill_nowait(file);
+	e = fill_begin(file);
+	if (e) {
+		page_cache.mapping = file->f_mapping;
+		err = build_id_read(&page_cache, build_id, &len);
+		fill_end(e, err, build_id, len);
+		if (err == -EFAULT)
+			read_ahead(addr, page_cache.missing);
+	}
 	fput(file);
 }
 
@@ -544,12 +605,9 @@ static void take_back_from_sleepers(struct irq_work *work)
  * @addr: user address of current
  *
  * When current returns to user mode, the file that is mapped at @addr then has
- * its headers read, if they are in the page cache; if not, reading them ahead
- * is started, and a later request will find them. Not every file system reads
- * ahead without waiting (squashfs doesn't): on others they are found when
- * somebody has read them. Does not wait for them; the file system may wait for
- * where they are on its storage, as in a page fault. For
- * what never returns to user mode, kernel threads and io_uring's workers, it
+ * its headers read, if they are in the page cache; if not, a worker reads them
+ * ahead, and a later request will find them. current waits for neither. For tasks
+ * that never return to user mode, kernel threads and io_uring's workers, it
  * does nothing.
  *
  * Context: any, NMI included. build_id_at() has just returned -EAGAIN.
@@ -586,7 +644,10 @@ static atomic_t users;
 
 /*
  * One or two buckets for each MiB of memory, 16,384 at most: 131,072 files, and no more
- * than 0.2 % of memory in entries.
+ * than 0.2 % of memory in entries. They are not charged to a memory cgroup: that bound
+ * is for all of them, an entry serves whoever asks for the file next, and the task that
+ * has it made did not ask. If that task's cgroup paid, a cgroup at its limit would keep
+ * nothing, as an entry is not worth reclaim.
  */
 static int make_table(void)
 {
@@ -598,7 +659,7 @@ static int make_table(void)
 	if (buckets)
 		return 0;
 	if (!entry_cache)
-		entry_cache = KMEM_CACHE(build_id_entry, SLAB_ACCOUNT);
+		entry_cache = KMEM_CACHE(build_id_entry, 0);
 	if (!entry_cache)
 		return -ENOMEM;
 	if (!misses)
@@ -650,10 +711,11 @@ static void switch_off(void)
 	/* Writers last: no entry may be left that they would not remove. */
 	WRITE_ONCE(filling, false);
 	for (b = buckets; b < buckets + (1UL << bucket_bits); b++) {
-		guard(spinlock)(&b->lock);
-		while (b->nr)
-			bucket_remove_oldest(b);
+		scoped_guard(spinlock, &b->lock)
+			while (b->nr)
+				bucket_remove_oldest(b);
 		/* IOP_BUILD_ID stays: it only says "may". */
+		cond_resched();
 	}
 	static_branch_disable(&build_id_cache_key);
 }

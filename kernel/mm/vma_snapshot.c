@@ -30,6 +30,7 @@
 #include <linux/fs.h>
 #include <linux/jiffies.h>
 #include <linux/mm.h>
+#include <linux/rcupdate.h>
 #include <linux/vma_snapshot.h>
 
 /*
@@ -126,6 +127,14 @@ static bool get_file_of_walk(struct mm_struct *mm, const struct vma_snapshot_wal
 	return false;
 }
 
+/* The leaf is in the tree in this RCU read-side section, whichever it was found in. */
+static void walk_same_leaf(struct ma_state *mas)
+{
+#if defined(CONFIG_LOCKDEP) && defined(CONFIG_RCU_STRICT_GRACE_PERIOD)
+	mas->rcu_gp = get_state_synchronize_rcu();
+#endif
+}
+
 /**
  * vma_snapshot_walk_next() - copy the next mapping of a walk
  * @walk: the walk. What the caller does between two calls is its own affair: it
@@ -158,6 +167,7 @@ int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct
 	 */
 	if (walk->mas.status == ma_active && !time_after(jiffies, walk->stamp) &&
 	    !mmap_lock_speculate_retry(mm, walk->seq)) {
+		walk_same_leaf(&walk->mas);
 		vma = mas_next_in_leaf(&walk->mas);
 		if (xa_is_zero(vma))
 			vma = NULL;
@@ -177,6 +187,7 @@ int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct
 	if (!vma)
 		return -ENOENT;
 
+	walk->has_file = copy->vm_file;
 	if (!get_file)
 		copy->vm_file = NULL;
 	else if (copy->vm_file && !get_file_of_walk(mm, walk, copy->vm_file))

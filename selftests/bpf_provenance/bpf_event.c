@@ -51,6 +51,10 @@
 #include "fuzz.h"
 #include "perf_ring.h"
 
+/* The example of the documentation. */
+#define READER_NO_MAIN
+#include "../../../../Documentation/userspace-api/perf_bpf_event_reader.c"
+
 #define RING_PAGES 64
 #define MAX_FUNCTIONS 256
 #define MAX_LIVE 1024	/* ranges at a time */
@@ -1446,13 +1450,14 @@ TEST_F(subprog, no_jit)
 /* What a user without CAP_BPF loads is not in kallsyms: it runs all the same. */
 TEST_F(subprog, without_cap_bpf)
 {
+	struct setting unprivileged;
 	int fd, status, pipes[2];
 	char name[128];
 	struct event *e;
 	struct truth t;
 	pid_t pid;
 
-	if (write_value(UNPRIVILEGED_BPF, "0"))
+	if (setting_change(&unprivileged, UNPRIVILEGED_BPF, "0"))
 		SKIP(return, "unprivileged BPF is off until the next boot");
 	ASSERT_EQ(0, pipe(pipes));
 	pid = fork();
@@ -1467,7 +1472,7 @@ TEST_F(subprog, without_cap_bpf)
 		_exit(0);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	write_value(UNPRIVILEGED_BPF, "2");
+	setting_restore(&unprivileged);
 	ASSERT_EQ(0, status);
 	ASSERT_EQ(sizeof(t), read(pipes[0], &t, sizeof(t)));
 	take_all(&self->ev, &self->rings);
@@ -1644,6 +1649,8 @@ TEST_F(unload, range)
 /* --- storms --------------------------------------------------------------------- */
 
 #define STORM 10000
+/* Where there is nothing to attribute addresses by, and the test is to fail. */
+#define STORM_IN_VAIN 1000
 #define STORM_RING_PAGES 1024
 
 /* A moment at which a loader knows that an address is that of its program. */
@@ -1806,17 +1813,19 @@ FIXTURE(storm)
 	struct perf_rings rings;
 	struct events ev;
 	struct loader loaders[2];
+	int loads;			/* of each */
 };
 
 FIXTURE_SETUP(storm)
 {
 	int i;
 
+	self->loads = storm_count(STORM) / 2;
 	for (i = 0; i < 2; i++) {
 		self->loaders[i].cpu = i;
-		self->loaders[i].loads = STORM / 2;
+		self->loaders[i].loads = self->loads;
 		self->loaders[i].functions = 1;
-		self->loaders[i].seen = calloc(STORM / 2, sizeof(struct sighting));
+		self->loaders[i].seen = calloc(self->loads, sizeof(struct sighting));
 		ASSERT_NE(NULL, self->loaders[i].seen);
 	}
 }
@@ -1870,6 +1879,8 @@ TEST_F(storm, attributed)
 	if (perf_rings_open(&self->rings, &attr, STORM_RING_PAGES)) {
 		attr.bpf_subprog = 0;
 		ASSERT_EQ(0, perf_rings_open(&self->rings, &attr, STORM_RING_PAGES));
+		for (i = 0; i < 2; i++)
+			self->loaders[i].loads = STORM_IN_VAIN / 2;
 	}
 	if (self->rings.nr < 2)
 		SKIP(return, "needs CPUs 0 and 1");
@@ -1900,8 +1911,8 @@ TEST_F(storm, attributed)
 			right += attribute(&self->ev, earliest, &self->loaders[i].seen[j]) ==
 				 self->loaders[i].seen[j].id;
 	free(earliest);
-	TH_LOG("attributed %d of %d addresses", right, STORM);
-	EXPECT_EQ(STORM, right);
+	TH_LOG("attributed %d of %d addresses", right, 2 * self->loads);
+	EXPECT_EQ(2 * self->loads, right);
 }
 
 /* --- the stream -------------------------------------------------------------------- */
@@ -2039,6 +2050,94 @@ TEST_F(stream, loss)
 }
 
 /*
+ * The last records of a burst are lost, and no record follows: there is no gap, and
+ * PERF_FORMAT_LOST is all that tells.
+ */
+TEST_F(stream, silence)
+{
+	uint64_t lost = 0, text = 0, plain = 0;
+	const int loads = 200;
+	size_t j;
+	int i;
+
+	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, 1));
+	for (i = 0; i < loads; i++)
+		ASSERT_NE(0, load_and_close());
+	take_all(&self->ev, &self->rings);
+	for (i = 0; i < self->rings.nr; i++)
+		lost += perf_ring_lost(self->rings.ring[i]);
+	for (j = 0; j < self->ev.nr; j++) {
+		text += is_text(&self->ev.e[j]);
+		plain += self->ev.e[j].type == PERF_RECORD_BPF_EVENT && !is_text(&self->ev.e[j]);
+	}
+	EXPECT_LT(0, text);
+	EXPECT_EQ(0, count_gaps(&self->ev));
+	EXPECT_LT(0, lost);
+	/* A load and an unload, with a record of the program and one of its subprogram. */
+	EXPECT_EQ(4 * loads, text + plain + lost);
+}
+
+/* The reader of the documentation: all records in the order of seq, and what is lost. */
+TEST_F(stream, reader)
+{
+	struct loader loaders[2] = {};
+	const struct reader_text *t;
+	uint64_t seq = 0, texts = 0, loads = 0;
+	static struct reader rd;
+	uint32_t id;
+	int i;
+
+	ASSERT_EQ(0, reader_open(&rd));
+	for (i = 0; i < 2; i++) {
+		loaders[i].cpu = i % rd.nr;
+		loaders[i].loads = 200;
+		loaders[i].functions = 3;
+		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL, loader_main, &loaders[i]));
+	}
+	while (texts < 2 * 2 * 200 * 3) {
+		ASSERT_EQ(0, reader_take(&rd));
+		while ((t = reader_next(&rd, 0))) {
+			EXPECT_LT(seq, t->r.seq);
+			seq = t->r.seq;
+			EXPECT_EQ(0, strncmp(t->name, "bpf_prog_", 9));
+			loads += t->r.type == PERF_BPF_EVENT_SUBPROG_LOAD;
+			texts++;
+		}
+		usleep(1000);
+	}
+	for (i = 0; i < 2; i++) {
+		pthread_join(loaders[i].thread, NULL);
+		ASSERT_EQ(0, loaders[i].err);
+	}
+	EXPECT_EQ(2 * 200 * 3, loads);
+	EXPECT_EQ(0, rd.missing);
+	EXPECT_EQ(0, reader_lost(&rd));
+
+	/* More than the rings hold, and one after it that shows the gap. */
+	for (i = 0; i < 2; i++) {
+		memset(&loaders[i], 0, sizeof(loaders[i]));
+		loaders[i].cpu = i % rd.nr;
+		loaders[i].loads = 400;
+		loaders[i].functions = 7;
+		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL, loader_main, &loaders[i]));
+	}
+	for (i = 0; i < 2; i++) {
+		pthread_join(loaders[i].thread, NULL);
+		ASSERT_EQ(0, loaders[i].err);
+	}
+	ASSERT_EQ(0, reader_take(&rd));
+	id = load_and_close();
+	ASSERT_NE(0, id);
+	ASSERT_EQ(0, reader_take(&rd));
+	for (loads = 0; (t = reader_next(&rd, 1));)
+		loads += t->r.id == id;
+	EXPECT_EQ(2, loads);
+	EXPECT_LT(0, rd.missing);
+	EXPECT_LE(rd.missing, reader_lost(&rd));
+	reader_close(&rd);
+}
+
+/*
  * Two programs that the listener was there for, and between them two that it was
  * not: the records of the former, and gaps in seq for those of the latter.
  */
@@ -2169,23 +2268,98 @@ TEST_F(stream, inherit)
 }
 
 /* All that sample_id can hold, in all combinations, and none of it. */
+static const uint64_t sample_fields[] = {
+	PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ID,
+	PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER,
+};
+
+/*
+ * Listeners at the same time that want different forms of the same record: one after
+ * the other has another sample_type or clock, or the same ones and another ID.
+ */
+TEST_F(stream, sample_ids)
+{
+	static const struct {
+		uint64_t type;
+		int clock;
+		bool none;
+	} forms[] = {
+		{ PERF_SAMPLE_TIME | PERF_SAMPLE_ID, CLOCK_MONOTONIC },
+		{ PERF_SAMPLE_TIME | PERF_SAMPLE_ID, CLOCK_MONOTONIC },
+		{ PERF_SAMPLE_TIME | PERF_SAMPLE_ID, CLOCK_REALTIME },
+		{ PERF_SAMPLE_TIME, CLOCK_REALTIME },
+		{ PERF_SAMPLE_TIME | PERF_SAMPLE_ID, CLOCK_MONOTONIC, .none = true },
+		{ PERF_SAMPLE_TID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER, CLOCK_MONOTONIC },
+		{ 0, CLOCK_MONOTONIC },
+		{ PERF_SAMPLE_TID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER, CLOCK_MONOTONIC },
+	};
+	uint64_t id, before[ARRAY_LEN(forms)], seq[2][ARRAY_LEN(forms)];
+	static struct perf_ring rings[ARRAY_LEN(forms)];
+	const struct perf_event_header *h;
+	const struct text_record *r;
+	struct timespec ts;
+	const uint64_t *v;
+	int i, j, seen;
+
+	for (i = 0; i < (int)ARRAY_LEN(forms); i++) {
+		self->attr.sample_type = forms[i].type;
+		self->attr.clockid = forms[i].clock;
+		self->attr.sample_id_all = !forms[i].none;
+		ASSERT_EQ(0, perf_ring_open(&rings[i], &self->attr, -1, 0, RING_PAGES));
+		clock_gettime(forms[i].clock, &ts);
+		before[i] = ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	}
+	ASSERT_NE(0, load_and_close());
+	for (i = 0; i < (int)ARRAY_LEN(forms); i++) {
+		ASSERT_EQ(0, ioctl(rings[i].fd, PERF_EVENT_IOC_ID, &id));
+		for (seen = 0; (h = perf_ring_next(&rings[i])); ) {
+			r = (const void *)h;
+			if (r->bpf.type < PERF_BPF_EVENT_SUBPROG_LOAD)
+				continue;
+			ASSERT_GT(2, seen);
+			seq[seen++][i] = r->seq;
+			v = (const void *)((const char *)h + RECORD_SIZE + 40);
+			for (j = 0; !forms[i].none && j < (int)ARRAY_LEN(sample_fields); j++) {
+				if (!(forms[i].type & sample_fields[j]))
+					continue;
+				switch (sample_fields[j]) {
+				case PERF_SAMPLE_TID:
+					EXPECT_EQ(getpid() | (uint64_t)gettid() << 32, *v);
+					break;
+				case PERF_SAMPLE_TIME:
+					clock_gettime(forms[i].clock, &ts);
+					EXPECT_LE(before[i], *v);
+					EXPECT_GE(ts.tv_sec * 1000000000ULL + ts.tv_nsec, *v);
+					break;
+				default:
+					EXPECT_EQ(id, *v);
+				}
+				v++;
+			}
+			EXPECT_EQ((const char *)h + h->size, (const char *)v);
+		}
+		EXPECT_EQ(2, seen);
+		EXPECT_EQ(seq[0][0], seq[0][i]);
+		EXPECT_EQ(seq[1][0], seq[1][i]);
+		perf_ring_close(&rings[i]);
+	}
+}
+
 TEST_F(stream, sample_id)
 {
-	static const uint64_t fields[] = {
-		PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ID,
-		PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER,
-	};
+	const uint64_t *fields = sample_fields;
+	const int nr_fields = ARRAY_LEN(sample_fields);
 	const struct perf_event_header *h;
 	int mask, i, seen;
 	uint64_t id, before;
 	const uint64_t *v;
 	uint16_t size;
 
-	for (mask = 0; mask <= 1 << ARRAY_LEN(fields); mask++) {
+	for (mask = 0; mask <= 1 << nr_fields; mask++) {
 		/* The last round asks for all of them, and for no sample_id. */
-		self->attr.sample_id_all = mask < 1 << ARRAY_LEN(fields);
+		self->attr.sample_id_all = mask < 1 << nr_fields;
 		self->attr.sample_type = 0;
-		for (i = 0, size = RECORD_SIZE + 40; i < (int)ARRAY_LEN(fields); i++) {
+		for (i = 0, size = RECORD_SIZE + 40; i < nr_fields; i++) {
 			if (mask & 1 << i || !self->attr.sample_id_all)
 				self->attr.sample_type |= fields[i];
 			size += mask & 1 << i && self->attr.sample_id_all ? 8 : 0;
@@ -2207,7 +2381,7 @@ TEST_F(stream, sample_id)
 			v = (const void *)((const char *)h + RECORD_SIZE + 40);
 			if (!self->attr.sample_id_all)
 				continue;
-			for (i = 0; i < (int)ARRAY_LEN(fields); i++) {
+			for (i = 0; i < nr_fields; i++) {
 				if (!(mask & 1 << i))
 					continue;
 				switch (fields[i]) {
@@ -2283,18 +2457,18 @@ TEST_F(stream, hotplug)
 /* Four tasks on two CPUs; one program in four goes after a grace period. */
 TEST_F(stream, parallel)
 {
+	int i, loads = 0, unloads = 0, async = 0, want = 0, each = storm_count(400);
 	struct loader loaders[4] = {};
-	int i, loads = 0, unloads = 0, async = 0, want = 0;
 	struct event *e;
 	size_t j;
 
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, STORM_RING_PAGES));
 	for (i = 0; i < 4; i++) {
 		loaders[i].cpu = i % self->rings.nr;
-		loaders[i].loads = 400;
+		loaders[i].loads = each;
 		loaders[i].functions = 3;
 		loaders[i].link_every = 4;
-		want += 100 + 300 * 3;
+		want += each / 4 + each / 4 * 3 * 3;
 		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL, loader_main, &loaders[i]));
 	}
 	for (i = 0; i < 4; i++) {
@@ -2319,7 +2493,7 @@ TEST_F(stream, parallel)
 	EXPECT_EQ(want, loads);
 	EXPECT_EQ(want, unloads);
 	/* The links, and nothing else. */
-	EXPECT_EQ(400, async);
+	EXPECT_EQ(each, async);
 	for (i = 0; i < self->rings.nr; i++)
 		EXPECT_EQ(0, perf_ring_lost(self->rings.ring[i]));
 	check_reuse(_metadata, &self->ev);

@@ -21,18 +21,23 @@
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <limits.h>
 #include <linux/bpf.h>
+#include <linux/capability.h>
 #include <linux/compiler.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -41,6 +46,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -63,6 +69,31 @@ struct tool {
 	char *out;		/* standard output, after tool_end() */
 	int out_fd;
 };
+
+/* What nobody keeps of root's: a bit per capability. */
+static uint64_t keep_caps;
+
+static int become_nobody(void)
+{
+	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+	int cap;
+
+	if (prctl(PR_SET_KEEPCAPS, 1) || setgid(65534) || setuid(65534))
+		return -1;
+	for (cap = 0; cap < 2; cap++) {
+		data[cap].effective = keep_caps >> 32 * cap;
+		data[cap].permitted = keep_caps >> 32 * cap;
+		data[cap].inheritable = keep_caps >> 32 * cap;
+	}
+	if (syscall(SYS_capset, &hdr, data))
+		return -1;
+	for (cap = 0; cap < 64; cap++)
+		if (keep_caps >> cap & 1 &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0))
+			return -1;
+	return 0;
+}
 
 /* Start it with arguments that end with NULL, its output to @out or kept. */
 static int tool_start_to(struct tool *t, const char *out, bool nobody, char **args)
@@ -87,7 +118,7 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 		dup2(t->out_fd, STDOUT_FILENO);
 		dup2(fds[1], STDERR_FILENO);
 		setenv("TERM", "xterm", 1);	/* no terminal: no colours all the same */
-		if (nobody && (setgid(65534) || setuid(65534)))
+		if (nobody && become_nobody())
 			_exit(126);
 		execv(TOOL, argv);
 		_exit(127);
@@ -351,6 +382,10 @@ TEST_F(usage, bad_arguments)
 		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:1=192.0.2.1" },
 		{ "confine", "x", "--ip", "192.0.2.1", "--map", "host:1=192.0.2.1:1" },
 		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:1=2001:db8::1:1" },
+		{ "confine", "x", "--allow-localhost", "127.0.0.53" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--allow-localhost", "192.0.2.53:53" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--allow-localhost", "127.0.0.53:" },
+		{ "confine", "x", "--self", "--ip", "192.0.2.1" },
 		{ "confine", "x", "--show", "--remove" },
 		{ "confine", "x", "y", "--show" },
 		{ "profile", "extra" },
@@ -563,6 +598,81 @@ TEST_F(maps, addresses)
 	tool_free(&t);
 }
 
+/* Watch @path for being opened; returns the inotify descriptor. */
+static int watch_opens(const char *path)
+{
+	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	if (inotify_add_watch(fd, path, IN_OPEN) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int count_opens(int fd)
+{
+	char buf[4096] __attribute__((aligned(8)));
+	struct inotify_event *e;
+	ssize_t n, at;
+	int count = 0;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
+		for (at = 0; at < n; at += sizeof(*e) + e->len) {
+			e = (void *)(buf + at);
+			count += !!(e->mask & IN_OPEN);
+		}
+	return count;
+}
+
+/* A mapped device: looked at through /proc/PID/map_files, and not opened. */
+TEST_F(maps, device)
+{
+	char dir[PATH_MAX - 16], node[PATH_MAX], line[256];
+	int fd, watch;
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(node, sizeof(node), "%s/zero", dir);
+	ASSERT_EQ(0, mknod(node, S_IFCHR | 0600, makedev(1, 5)));
+	fd = open(node, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		unlink(node);
+		rmdir(dir);
+		SKIP(return, "needs a file system with devices");
+	}
+	ASSERT_NE(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	watch = watch_opens(node);
+	if (watch < 0) {
+		end_process(pid);
+		unlink(node);
+		rmdir(dir);
+		SKIP(return, "needs CONFIG_INOTIFY_USER");
+	}
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--no-query", PID(pid))));
+	ASSERT_NE(NULL, find_line(t.out, node, "", line, sizeof(line)));
+	EXPECT_NE(NULL, strstr(line, " - "));
+	EXPECT_EQ(0, count_opens(watch));
+	tool_free(&t);
+	/* The control: this is seen. */
+	close(open(node, O_RDONLY | O_CLOEXEC));
+	EXPECT_EQ(1, count_opens(watch));
+	end_process(pid);
+	close(watch);
+	unlink(node);
+	rmdir(dir);
+}
+
 TEST_F(maps, full_disk)
 {
 	struct tool t;
@@ -753,16 +863,16 @@ TEST_F(events, now)
 
 TEST_F(events, now_10000)
 {
-	struct rlimit limit = { MANY + 100, MANY + 100 };
+	int *fds, i, n = 0, many = storm_count(MANY);
+	struct rlimit limit = { many + 100, many + 100 };
 	const char *p;
 	char line[1024];
 	struct tool t;
-	int *fds, i, n = 0;
 
-	fds = calloc(MANY, sizeof(*fds));
+	fds = calloc(many, sizeof(*fds));
 	ASSERT_NE(NULL, fds);
 	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
-	for (i = 0; i < MANY; i++) {
+	for (i = 0; i < many; i++) {
 		fds[i] = load_two("one_of_many");
 		ASSERT_LE(0, fds[i]);
 	}
@@ -770,11 +880,60 @@ TEST_F(events, now_10000)
 	EXPECT_EQ(OK, tool_run(&t, ARGS("events", "--now", "--json")));
 	for (p = t.out; (p = find_line(p, "\"sub_id\":0,", "one_of_many", line, sizeof(line)));)
 		n++;
-	EXPECT_EQ(MANY, n);
+	EXPECT_EQ(many, n);
 	tool_free(&t);
-	for (i = 0; i < MANY; i++)
+	for (i = 0; i < many; i++)
 		close(fds[i]);
 	free(fds);
+}
+
+/* The time of day is that of now, also if it was set meanwhile, as it is after a suspend. */
+TEST_F(events, clock_set)
+{
+	struct timespec ts;
+	char line[1024];
+	const char *time;
+	struct tool t;
+	double when;
+	int fd;
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json")));
+	ASSERT_TRUE(tool_says(&t, "listening"));
+	ASSERT_EQ(0, clock_gettime(CLOCK_REALTIME, &ts));
+	ts.tv_sec += 1000;
+	if (clock_settime(CLOCK_REALTIME, &ts)) {
+		end_process(t.pid);
+		SKIP(return, "the clock cannot be set");
+	}
+	fd = load_two("clock_set");
+	EXPECT_LE(0, fd);
+	EXPECT_TRUE(wait_for_line(&t, "\"load\"", "clock_set"));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	clock_gettime(CLOCK_REALTIME, &ts);
+	when = ts.tv_sec + ts.tv_nsec / 1e9;
+	ts.tv_sec -= 1000;
+	clock_settime(CLOCK_REALTIME, &ts);
+	ASSERT_NE(NULL, find_line(t.out, "\"load\"", "clock_set", line, sizeof(line)));
+	time = strstr(line, "\"time\":");
+	ASSERT_NE(NULL, time);
+	EXPECT_GT(500, when - atof(time + 7));
+	EXPECT_GT(500, atof(time + 7) - when);
+	close(fd);
+	tool_free(&t);
+}
+
+/* What CAP_PERFMON alone allows: records, of which the rest may not be asked. */
+TEST_F(events, few_capabilities)
+{
+	static char *args[] = { "events", "--json", "-d", "1", NULL };
+	struct tool t;
+
+	keep_caps = 1ULL << CAP_PERFMON;
+	ASSERT_EQ(0, tool_start_to(&t, NULL, true, args));
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, "listening"));
+	tool_free(&t);
 }
 
 /* --- confine --------------------------------------------------------------------------------- */
@@ -878,9 +1037,10 @@ TEST_F(confine, addresses)
 		ASSERT_EQ(0, connect(s, (void *)&to, sizeof(to)));
 		ASSERT_EQ(0, getsockname(s, (void *)&from, &len));
 		EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+		/* To the task, it is what it has named. "Any" has always been 127.0.0.1. */
 		ASSERT_EQ(0, getpeername(s, (void *)&from, &len));
-		EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
-		EXPECT_EQ(80, ntohs(from.sin_port));
+		EXPECT_STREQ("127.0.0.1", inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+		EXPECT_EQ(port, ntohs(from.sin_port));
 		close(s);
 	}
 	/* A family without an address. */
@@ -1097,8 +1257,9 @@ TEST_F(confine, cgroup_is_gone)
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "bpfprov_cli_gone", "--ip", ADDR1)));
 	tool_free(&t);
 	ASSERT_EQ(0, rmdir("/sys/fs/cgroup/bpfprov_cli_gone"));
-	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", id, "--show")));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--show")));
 	EXPECT_NE(NULL, strstr(t.out, ADDR1));
+	EXPECT_NE(NULL, strstr(t.out, "the cgroup is gone"));
 	tool_free(&t);
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--ip", ADDR2)));
 	tool_free(&t);
@@ -1106,6 +1267,331 @@ TEST_F(confine, cgroup_is_gone)
 	tool_free(&t);
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--show")));
 	tool_free(&t);
+}
+
+/* Send a byte to @to from @s, have @server answer it, and see whom the answer is from. */
+static const char *answer_from(int s, const struct sockaddr_in *to, int server)
+{
+	static char text[INET6_ADDRSTRLEN + 8];
+	struct sockaddr_in6 from6 = { .sin6_family = AF_INET6 }, mapped = from6;
+	struct sockaddr_in from;
+	struct sockaddr *where = (void *)to;
+	socklen_t len = sizeof(from), to_len = sizeof(*to), family_len = sizeof(int);
+	struct pollfd p = { .fd = s, .events = POLLIN };
+	char ip[INET6_ADDRSTRLEN], c;
+	int family = 0;
+
+	getsockopt(s, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
+	if (family == AF_INET6) {
+		mapped.sin6_port = to->sin_port;
+		mapped.sin6_addr.s6_addr32[2] = htonl(0xffff);
+		mapped.sin6_addr.s6_addr32[3] = to->sin_addr.s_addr;
+		where = (void *)&mapped;
+		to_len = sizeof(mapped);
+	}
+	if (sendto(s, "x", 1, 0, where, to_len) != 1)
+		return strerror(errno);
+	p.fd = server;
+	if (poll(&p, 1, 20000) != 1 ||
+	    recvfrom(server, &c, 1, 0, (void *)&from, &len) != 1 ||
+	    sendto(server, "y", 1, 0, (void *)&from, len) != 1)
+		return "not received";
+	p.fd = s;
+	len = sizeof(from6);
+	if (poll(&p, 1, 20000) != 1 || recvfrom(s, &c, 1, 0, (void *)&from6, &len) != 1)
+		return "not answered";
+	if (family == AF_INET6) {
+		inet_ntop(AF_INET6, &from6.sin6_addr, ip, sizeof(ip));
+		snprintf(text, sizeof(text), "%s:%d", ip, ntohs(from6.sin6_port));
+	} else {
+		inet_ntop(AF_INET, &((struct sockaddr_in *)&from6)->sin_addr, ip, sizeof(ip));
+		snprintf(text, sizeof(text), "%s:%d", ip,
+			 ntohs(((struct sockaddr_in *)&from6)->sin_port));
+	}
+	return text;
+}
+
+/* A datagram that was sent to localhost is answered by localhost, as resolvers demand. */
+TEST_F(confine, answers)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(5300) }, to = sin;
+	struct tool t;
+	int server, s, s6;
+
+	/* The server belongs to the root cgroup. */
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+	server = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+	inet_pton(AF_INET, ADDR2, &sin.sin_addr);
+	ASSERT_EQ(0, bind(server, (void *)&sin, sizeof(sin)));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--ip", "::1",
+					"--map", "localhost:53=" ADDR2 ":5300",
+					"--map", "localhost:54=" ADDR2 ":5300")));
+	tool_free(&t);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	s6 = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_LE(0, s6);
+	inet_pton(AF_INET, "127.0.0.53", &to.sin_addr);
+	to.sin_port = htons(53);
+	EXPECT_STREQ("127.0.0.53:53", answer_from(s, &to, server));
+	to.sin_port = htons(54);
+	EXPECT_STREQ("127.0.0.53:54", answer_from(s, &to, server));
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	EXPECT_STREQ("127.0.0.1:54", answer_from(s, &to, server));
+	/* Named as it is, it answers as it is. */
+	EXPECT_STREQ(ADDR2 ":5300", answer_from(s, &sin, server));
+	if (has_autobind()) {
+		EXPECT_STREQ("::ffff:127.0.0.1:54", answer_from(s6, &to, server));
+		EXPECT_STREQ("::ffff:" ADDR2 ":5300", answer_from(s6, &sin, server));
+	}
+	close(s6);
+	close(s);
+	close(server);
+}
+
+/* A localhost that stays: to and from it, as systemd-resolved demands. */
+TEST_F(confine, allow_localhost)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(53) }, to = sin, from;
+	char text[INET_ADDRSTRLEN], c;
+	socklen_t len = sizeof(from);
+	struct tool t;
+	int server, s;
+
+	server = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	inet_pton(AF_INET, "127.0.0.53", &sin.sin_addr);
+	ASSERT_EQ(0, bind(server, (void *)&sin, sizeof(sin)));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1,
+					"--allow-localhost", "127.0.0.53:53")));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_NE(NULL, strstr(t.out, "allow-localhost 127.0.0.53:53"));
+	tool_free(&t);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, connect(s, (void *)&sin, sizeof(sin))) TH_LOG("%s", strerror(errno));
+	ASSERT_EQ(1, send(s, "x", 1, 0));
+	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, (void *)&from, &len));
+	EXPECT_STREQ("127.0.0.1", inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+	ASSERT_EQ(0, getpeername(s, (void *)&from, &len));
+	EXPECT_STREQ("127.0.0.53", inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+	/* Another port of it, and another localhost, are the cgroup's. */
+	to.sin_port = htons(54);
+	inet_pton(AF_INET, "127.0.0.53", &to.sin_addr);
+	close(s);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, connect(s, (void *)&to, sizeof(to)));
+	ASSERT_EQ(0, getsockname(s, (void *)&from, &len));
+	EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
+	close(s);
+	/* Nobody gets to bind to it. */
+	EXPECT_STREQ(ADDR1, bound_to("127.0.0.53", 53, NULL));
+	EXPECT_STREQ(ADDR1, bound_to("127.0.0.1", 0, NULL));
+	close(server);
+}
+
+/*
+ * A socket for both families that is bound to any address has the cgroup's address of
+ * each, where the kernel can: a server on :: is reached over IPv4, at that address.
+ */
+TEST_F(confine, dual_stack)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 }, six;
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	socklen_t len = sizeof(any);
+	struct tool t;
+	int server, s;
+
+	server = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--ip", "::1")));
+	if (strstr(t.errors, "AF_INET6 sockets have one address")) {
+		tool_free(&t);
+		SKIP(return, "AF_INET6 sockets have one address on this kernel");
+	}
+	tool_free(&t);
+	ASSERT_EQ(0, bind(server, (void *)&any, sizeof(any))) TH_LOG("%s", strerror(errno));
+	ASSERT_EQ(0, listen(server, 8));
+	ASSERT_EQ(0, getsockname(server, (void *)&any, &len));
+	to.sin_port = any.sin6_port;
+	inet_pton(AF_INET, ADDR1, &to.sin_addr);
+	s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	EXPECT_EQ(0, connect(s, (void *)&to, sizeof(to))) TH_LOG("%s", strerror(errno));
+	close(s);
+	six = any;
+	inet_pton(AF_INET6, "::1", &six.sin6_addr);
+	s = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	EXPECT_EQ(0, connect(s, (void *)&six, sizeof(six))) TH_LOG("%s", strerror(errno));
+	close(s);
+	close(server);
+}
+
+/* A hook that somebody has detached is still pinned: seen, and attached again. */
+TEST_F(confine, detached)
+{
+	char pin[128];
+	struct stat st;
+	struct tool t;
+	int link;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	tool_free(&t);
+	ASSERT_EQ(0, fstat(self->cgroup, &st));
+	snprintf(pin, sizeof(pin), "/sys/fs/bpf/bpfprov/%llu/bind4",
+		 (unsigned long long)st.st_ino);
+	link = bpf_obj_get(pin);
+	ASSERT_LE(0, link);
+	ASSERT_EQ(0, bpf_link_detach(link));
+	close(link);
+	ASSERT_STREQ("EPERM", bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_EQ(NULL, strstr(t.out, "is gone"));
+	EXPECT_NE(NULL, strstr(t.out, "no-bind4"));
+	EXPECT_EQ(NULL, strstr(t.out, "no-bind6"));
+	tool_free(&t);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_EQ(NULL, strstr(t.out, "no-bind4"));
+	tool_free(&t);
+}
+
+#define UNIT	"bpfprov_cli_unit"
+
+/*
+ * In a new cgroup UNIT, with @first, the tool's arguments, run in it before anything is
+ * bound there: what "any address" becomes, or what went wrong.
+ */
+static const char *bound_in_unit(struct tool *t, char **first, int *rc)
+{
+	const char *got;
+	int cgroup;
+
+	cgroup = cgroup_enter(UNIT);
+	if (cgroup < 0)
+		return "no cgroup";
+	*rc = first ? tool_run(t, first) : OK;
+	got = bound_to("0.0.0.0", 0, NULL);
+	close(cgroup);
+	return got;
+}
+
+/* As systemd does it at every restart of a unit: the cgroup is removed, and made again. */
+TEST_F(confine, made_again)
+{
+	char **first = ARGS("confine", "--self", "--ip", ADDR1);
+	struct tool t;
+	int rc;
+
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" UNIT, 0755));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--ip", ADDR1)));
+	/* It says that this is not for ever, and what is. */
+	EXPECT_NE(NULL, strstr(t.errors, "ExecStartPre="));
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_in_unit(&t, NULL, &rc));
+	cgroup_leave(UNIT);
+	EXPECT_STREQ("0.0.0.0", bound_in_unit(&t, NULL, &rc));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", UNIT, "--show")));
+	EXPECT_NE(NULL, strstr(t.errors, "ExecStartPre="));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "--show")));
+	EXPECT_NE(NULL, strstr(t.out, UNIT));
+	EXPECT_NE(NULL, strstr(t.out, "not confined"));
+	tool_free(&t);
+	cgroup_leave(UNIT);
+
+	/* And so it is confined before its first process binds. */
+	EXPECT_STREQ(ADDR1, bound_in_unit(&t, first, &rc));
+	EXPECT_EQ(OK, rc) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, "ExecStartPre="));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--show")));
+	tool_free(&t);
+	/* What there was of the one before is forgotten. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show")));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--remove")));
+	tool_free(&t);
+	cgroup_leave(UNIT);
+}
+
+/* The same policy once more is no replacement: the one before is not forgotten. */
+TEST_F(confine, same_twice)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET }, to = sin;
+	struct tool t;
+	int s, i;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, bind(s, (void *)&sin, sizeof(sin)));
+	to.sin_port = htons(9);
+	inet_pton(AF_INET, ADDR2, &to.sin_addr);
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR2)));
+		tool_free(&t);
+		EXPECT_EQ(1, sendto(s, "x", 1, 0, (void *)&to, sizeof(to)))
+			TH_LOG("applied %d times: %s", i + 1, strerror(errno));
+	}
+	close(s);
+}
+
+/* A name of digits is that of a cgroup, if there is one. */
+TEST_F(confine, digits)
+{
+	struct stat st;
+	char id[24], path[64], by_id[32];
+	struct tool t;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_EQ(0, fstat(self->cgroup, &st));
+	snprintf(id, sizeof(id), "%llu", (unsigned long long)st.st_ino);
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", id);
+	ASSERT_EQ(0, mkdir(path, 0755));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--show")));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", id, "--remove")));
+	tool_free(&t);
+	snprintf(by_id, sizeof(by_id), "id:%s", id);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", by_id, "--show")));
+	EXPECT_NE(NULL, strstr(t.out, "/" CGROUP));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", id, "--ip", ADDR2)));
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", id, "--remove")));
+	tool_free(&t);
+	rmdir(path);
+}
+
+/* Where a cgroup and one above it allow different addresses, nothing could be bound. */
+TEST_F(confine, nested)
+{
+	struct tool t;
+
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" CGROUP "/child", 0755));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", CGROUP "/child", "--ip", ADDR2)));
+	EXPECT_NE(NULL, strstr(t.errors, "above"));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", CGROUP "/child", "--show")));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP "/child", "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR2)));
+	EXPECT_NE(NULL, strstr(t.errors, "below"));
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP "/child", "--remove")));
+	tool_free(&t);
+	rmdir("/sys/fs/cgroup/" CGROUP "/child");
 }
 
 /* --- profile --------------------------------------------------------------------------------- */
@@ -1223,6 +1709,113 @@ TEST_F(profile, deleted_binary)
 	EXPECT_NE(NULL, strstr(t.out, "\"build_id\":\""));
 	EXPECT_NE(NULL, strstr(t.out, "/bpfprov_gone\""));
 	tool_free(&t);
+	rmdir(dir);
+}
+
+/* Leave @path without a build ID: its notes are not found any more. */
+static int drop_notes(const char *path)
+{
+	ElfW(Ehdr) e;
+	ElfW(Phdr) p;
+	int i, fd, err = -1;
+	off_t at;
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 || pread(fd, &e, sizeof(e), 0) != sizeof(e))
+		return -1;
+	for (i = 0; i < e.e_phnum; i++) {
+		at = e.e_phoff + i * sizeof(p);
+		if (pread(fd, &p, sizeof(p), at) != sizeof(p) || p.p_type != PT_NOTE)
+			continue;
+		p.p_type = PT_NULL;
+		err = pwrite(fd, &p, sizeof(p), at) == sizeof(p) ? 0 : -1;
+	}
+	close(fd);
+	return err;
+}
+
+/* A writer of a FIFO, which waits until somebody has opened it for reading. */
+static pid_t wait_for_reader(const char *fifo)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(open(fifo, O_WRONLY | O_CLOEXEC) < 0);
+	}
+	return pid;
+}
+
+/*
+ * Run in a mount namespace in which ELF files have the names of @one and @other. They are
+ * known by those alone: the one has a build ID of its own, the other has none.
+ */
+static int run_elsewhere(const char *dir, const char *one, const char *other)
+{
+	pid_t child = fork(), pid;
+	int status;
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("tmpfs", dir, "tmpfs", 0, NULL) || copy_file("bpfprov_cli.md5", one) ||
+		    copy_file("/proc/self/exe", other) || drop_notes(other))
+			_exit(1);
+		pid = spawn_spinner(one, 500);
+		waitpid(pid, &status, 0);
+		if (status)
+			_exit(2);
+		pid = spawn_spinner(other, 500);
+		waitpid(pid, &status, 0);
+		_exit(status ? 3 : 0);
+	}
+	waitpid(child, &status, 0);
+	return status;
+}
+
+/*
+ * What a container maps as /x may be anything here: FIFOs of that name are not opened, for
+ * a build ID or for names.
+ */
+TEST_F(profile, foreign_path)
+{
+	char dir[PATH_MAX - 64], fifo[2][PATH_MAX - 32], want[PATH_MAX];
+	pid_t writer[2];
+	struct tool t;
+	int i, fd;
+
+	if (access("bpfprov_cli.md5", R_OK))
+		SKIP(return, "no bpfprov_cli.md5");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	for (i = 0; i < 2; i++) {
+		snprintf(fifo[i], sizeof(fifo[i]), "%s/fifo%d", dir, i);
+		ASSERT_EQ(0, mkfifo(fifo[i], 0600));
+		writer[i] = wait_for_reader(fifo[i]);
+		ASSERT_LT(0, writer[i]);
+	}
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false,
+				   ARGS("profile", "-F", "199", "-d", "60", "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_EQ(0, run_elsewhere(dir, fifo[0], fifo[1]));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	/* It was sampled, and looked for. */
+	snprintf(want, sizeof(want), "\"file\":\"%s\"", fifo[0]);
+	EXPECT_NE(NULL, strstr(t.out, want));
+	tool_free(&t);
+	for (i = 0; i < 2; i++) {
+		/* The control: this is seen. */
+		bool opened = waitpid(writer[i], NULL, WNOHANG) != 0;
+
+		EXPECT_FALSE(opened) TH_LOG("%s", fifo[i]);
+		if (!opened) {
+			fd = open(fifo[i], O_RDONLY | O_CLOEXEC);
+			EXPECT_LE(0, fd);
+			waitpid(writer[i], NULL, 0);
+			close(fd);
+		}
+		unlink(fifo[i]);
+	}
 	rmdir(dir);
 }
 
@@ -1365,6 +1958,292 @@ TEST_F(profile, debug_file)
 	umount2("/usr/lib/debug", MNT_DETACH);
 	if (made)
 		rmdir("/usr/lib/debug");
+}
+
+/* A file without a build ID, that ran before: named by its inode. */
+TEST_F(profile, without_build_id)
+{
+	char dir[PATH_MAX - 16], exe[PATH_MAX];
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/without_id", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
+	ASSERT_EQ(0, drop_notes(exe));
+	pid = spawn_spinner(exe, 0);
+	EXPECT_TRUE(wait_for_exec(pid, exe));
+	/* Of everything, so that it is one of many that run. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "3", "--format", "json")));
+	end_process(pid);
+	EXPECT_LT(0, json_number(t.out, "samples"));
+	EXPECT_NE(NULL, strstr(t.out, "without_id\",\"outcome\":\"symbolized\"," SPIN_JSON))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	unlink(exe);
+	rmdir(dir);
+}
+
+/* How many user frames of all samples have this outcome; NULL: any. */
+static long long count_outcome(const char *json, const char *outcome)
+{
+	char want[128], *line = malloc(1 << 20);
+	long long sum = 0, n;
+	const char *p, *at;
+
+	snprintf(want, sizeof(want), outcome ? "\"outcome\":\"%s\"" : "\"kind\":\"user\"", outcome);
+	for (p = json; line && (p = find_line(p, "{\"comm\":", "", line, 1 << 20));) {
+		for (n = 0, at = line; (at = strstr(at, want)); at++)
+			n++;
+		sum += n * json_number(line, "count");
+	}
+	free(line);
+	return sum;
+}
+
+/* Each user frame has one outcome, and those of the summary are all of them. */
+TEST_F(profile, outcomes)
+{
+	static const char * const names[] = {
+		"symbolized", "no symbol", "file not found", "file without build ID not found",
+		"build ID not read yet, and file not found",
+		"build ID not kept, and file not found", "anonymous memory",
+		"not mapped: no frame pointers", "mapping not known",
+		"not looked up: interrupted",
+	};
+	long long user, counted, all = 0;
+	const char *outcomes;
+	struct tool t;
+	size_t i;
+	pid_t pid;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "3", "--format", "json")));
+	end_process(pid);
+	user = json_number(t.out, "user");
+	EXPECT_LT(0, user);
+	EXPECT_EQ(user, count_outcome(t.out, NULL));
+	outcomes = strstr(t.out, "\"outcomes\":{");
+	ASSERT_NE(NULL, outcomes);
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		counted = json_number(outcomes, names[i]);
+		EXPECT_EQ(counted, count_outcome(t.out, names[i])) TH_LOG("%s", names[i]);
+		all += counted;
+	}
+	EXPECT_EQ(user, all);
+	tool_free(&t);
+}
+
+/* One that has ended and was not waited for, before and while it samples. */
+TEST_F(profile, zombie)
+{
+	struct tool t;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	waitid(P_PID, pid, &(siginfo_t){}, WEXITED | WNOWAIT);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-d", "1", "-p", PID(pid))));
+	EXPECT_NE(NULL, strstr(t.errors, "has ended"));
+	tool_free(&t);
+	waitpid(pid, NULL, 0);
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "20", "-p", PID(pid))));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	kill(pid, SIGKILL);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "has ended"));
+	tool_free(&t);
+	waitpid(pid, NULL, 0);
+}
+
+static void *write_tid(void *arg)
+{
+	__atomic_store_n((pid_t *)arg, gettid(), __ATOMIC_RELEASE);
+	pause();
+	return NULL;
+}
+
+/* The number of a thread is none of a process. */
+TEST_F(profile, thread)
+{
+	pthread_t thread;
+	struct tool t;
+	pid_t tid = 0;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, write_tid, &tid));
+	while (!__atomic_load_n(&tid, __ATOMIC_ACQUIRE))
+		sched_yield();
+	EXPECT_EQ(USAGE, tool_run(&t, ARGS("profile", "-d", "1", "-p", PID(tid))));
+	EXPECT_NE(NULL, strstr(t.errors, "is a thread"));
+	EXPECT_NE(NULL, strstr(t.errors, PID(getpid())));
+	tool_free(&t);
+}
+
+/* In a PID namespace, the numbers are those that are seen there. */
+TEST_F(profile, pid_namespace)
+{
+	long counts[2] = {};
+	int fds[2], status;
+	struct tool t;
+	pid_t child;
+
+	ASSERT_EQ(0, pipe2(fds, O_CLOEXEC));
+	ASSERT_EQ(0, unshare(CLONE_NEWPID | CLONE_NEWNS));
+	child = fork();
+	if (!child) {
+		pid_t pid, here;
+
+		if (getpid() != 1 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("proc", "/proc", "proc", 0, NULL))
+			_exit(1);
+		pid = spawn_spinner("/proc/self/exe", 0);
+		/* A number that others have outside. */
+		here = pid;
+		if (here > 10)
+			_exit(2);
+		if (tool_run(&t, ARGS("profile", "-d", "3", "-p", PID(pid))))
+			_exit(3);
+		counts[0] = sum_counts(t.out, "");
+		counts[1] = sum_counts(t.out, ";bpfprov_cli_spin ");
+		if (write(fds[1], counts, sizeof(counts)) != sizeof(counts))
+			_exit(4);
+		end_process(pid);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(sizeof(counts), read(fds[0], counts, sizeof(counts)));
+	TH_LOG("%ld of %ld samples are in the function", counts[1], counts[0]);
+	EXPECT_LT(20, counts[1]);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static int count_files(const char *dir)
+{
+	struct dirent *e;
+	DIR *d = opendir(dir);
+	int n = 0;
+
+	while (d && (e = readdir(d)))
+		n += *e->d_name != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* A terminal that is closed ends it as Ctrl-C does: with the profile, and nothing else. */
+TEST_F(profile, hangup)
+{
+	char dir[PATH_MAX - 16], path[PATH_MAX];
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(path, sizeof(path), "%s/out", dir);
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-o", path)));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	kill(t.pid, SIGHUP);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_EQ(0, access(path, R_OK));
+	EXPECT_EQ(1, count_files(dir));
+	end_process(pid);
+	tool_free(&t);
+	unlink(path);
+	rmdir(dir);
+}
+
+/*
+ * A second Ctrl-C while it waits for a server ends the waiting, and the profile is
+ * written without the names.
+ */
+TEST_F(profile, second_interrupt)
+{
+	char dir[PATH_MAX - 64], exe[PATH_MAX], find[PATH_MAX], asked[PATH_MAX], out[PATH_MAX];
+	char script[3 * PATH_MAX];
+	const char *old_path = getenv("PATH") ?: "/usr/bin:/bin";
+	struct pollfd p = { .events = POLLIN };
+	struct tool t;
+	double end;
+	pid_t pid;
+	int fd;
+	char c;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(exe, sizeof(exe), "%s/exe", dir);
+	snprintf(asked, sizeof(asked), "%s/asked", dir);
+	snprintf(find, sizeof(find), "%s/debuginfod-find", dir);
+	snprintf(out, sizeof(out), "%s/out", dir);
+	ASSERT_EQ(0, mkfifo(asked, 0600));
+	fd = open(find, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
+	snprintf(script, sizeof(script), "#!/bin/sh\necho >'%s'\nexec sleep 1000\n", asked);
+	ASSERT_EQ(strlen(script), write(fd, script, strlen(script)));
+	close(fd);
+	ASSERT_EQ(0, copy_file("bpfprov_cli.stripped", exe));
+	pid = spawn_spinner(exe, 0);
+	EXPECT_TRUE(wait_for_exec(pid, exe));
+	unlink(exe);
+	snprintf(script, sizeof(script), "%s:%s", dir, old_path);
+	setenv("PATH", script, 1);
+	setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1", 1);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p", PID(pid),
+							 "-o", out, "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	for (end = now() + 1; now() < end;)
+		sched_yield();
+	end_process(pid);
+	fd = open(asked, O_RDWR | O_CLOEXEC);
+	p.fd = fd;
+	EXPECT_EQ(1, poll(&p, 1, 60000));
+	EXPECT_EQ(1, read(fd, &c, 1));
+	close(fd);
+	kill(t.pid, SIGINT);
+	kill(t.pid, SIGTERM);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "interrupted"));
+	tool_free(&t);
+	fd = open(out, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	memset(script, 0, sizeof(script));
+	EXPECT_LT(0, read(fd, script, sizeof(script) - 1));
+	EXPECT_NE(NULL, strstr(script, "\"samples\":"));
+	close(fd);
+	unlink(out);
+	unlink(asked);
+	unlink(find);
+	rmdir(dir);
+}
+
+/* With CAP_BPF and CAP_PERFMON alone: what these allow, and no less. */
+TEST_F(profile, few_capabilities)
+{
+	static char *args[] = { "profile", "-d", "2", NULL };
+	static char *big[] = { "profile", "-d", "1", "--ring-pages", "4096", NULL };
+	struct tool t;
+	pid_t pid;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, true, args));
+	EXPECT_EQ(CAP, tool_end(&t));
+	tool_free(&t);
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_PERFMON;
+	ASSERT_EQ(0, tool_start_to(&t, NULL, true, args));
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_LT(0, said_samples(t.errors));
+	EXPECT_NE(NULL, strstr(t.errors, "CAP_SYS_ADMIN"));
+	tool_free(&t);
+	/* More than may be locked: that is not for want of the right to open an event. */
+	ASSERT_EQ(0, tool_start_to(&t, NULL, true, big));
+	EXPECT_EQ(CAP, tool_end(&t));
+	EXPECT_EQ(NULL, strstr(t.errors, "perf_event_open"));
+	EXPECT_NE(NULL, strstr(t.errors, "--ring-pages"));
+	tool_free(&t);
+	end_process(pid);
 }
 
 TEST_F(profile, cgroup)

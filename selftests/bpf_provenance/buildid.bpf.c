@@ -19,20 +19,22 @@ bool changing[MAX_SAMPLES];	/* NMIs: mappings were changed meanwhile */
 
 struct bpf_stack_build_id deep[DEEP_FRAMES];
 
-int removed, open_runs, read_result;
+int removed, open_runs, read_result, read_again_result;
 struct cache_events events;
+int pages_by_target, pages_by_others;
 
 /* bpf_file_build_id() of the file that target executed. */
-int exec_runs, exec_result, exec_large_result;
+int exec_runs, exec_result, exec_large_result, exec_small_result;
 unsigned char exec_id[24];
-unsigned char exec_large[128 * 1024];	/* more than a page, on every architecture */
+unsigned char exec_large[128 * 1024];
+unsigned char exec_small[1];
 
 /* The same of a file that target opens, in the program that user space names. */
 enum asks_at_open asks_at_open;
 int open_result;
 unsigned char open_id[24];
 
-/* A folio that a program holds while another thread takes it out of the page cache. */
+/* A folio that a program has read while another thread takes it out of the page cache. */
 u64 held_folio;
 bool truncated, truncated_first, putting;
 int puts_of_program, puts_of_others;
@@ -109,7 +111,7 @@ int BPF_PROG(on_remove, struct folio *folio)
 	return 0;
 }
 
-/* Keeps a reference until another thread has truncated the file. */
+/* Reads, waits until another thread has truncated the file, and reads again. */
 SEC("?lsm/file_open")
 int BPF_PROG(on_opening_irqs_off, struct file *file)
 {
@@ -132,6 +134,7 @@ int BPF_PROG(on_opening_irqs_off, struct file *file)
 				break;
 		truncated_first = *(volatile bool *)&truncated;
 		*(volatile bool *)&putting = true;
+		read_again_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
 	}
 	bpf_dynptr_file_discard(&ptr);
 	*(volatile bool *)&putting = false;
@@ -167,6 +170,19 @@ int BPF_PROG(on_opening, struct file *file)
 	if (bpf_ksym_exists(bpf_file_build_id))
 		open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
 	open_runs++;
+	return 0;
+}
+
+/* A page of the file comes into the page cache, on behalf of the target or of others. */
+SEC("?tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(on_page_read, struct folio *folio)
+{
+	if (folio->mapping->host->i_ino != inode_nr)
+		return 0;
+	if (on_target())
+		pages_by_target++;
+	else
+		pages_by_others++;
 	return 0;
 }
 
@@ -209,6 +225,7 @@ int BPF_PROG(on_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm 
 		return 0;
 	exec_result = bpf_file_build_id(bprm->file, exec_id, sizeof(exec_id));
 	exec_large_result = bpf_file_build_id(bprm->file, exec_large, sizeof(exec_large));
+	exec_small_result = bpf_file_build_id(bprm->file, exec_small, sizeof(exec_small));
 	exec_runs++;
 	return 0;
 }

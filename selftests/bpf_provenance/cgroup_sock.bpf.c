@@ -275,6 +275,90 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
+/*
+ * One address of each family for sockets that have both. Loaded where the kernel
+ * takes user_ip4 at bind6. policy.leave: give the IPv4 address alone. policy.mapped:
+ * give a socket an address of a family that it does not have.
+ */
+static bool is_any(struct bpf_sock_addr *ctx)
+{
+	return !(ctx->user_ip6[0] | ctx->user_ip6[1] | ctx->user_ip6[2] | ctx->user_ip6[3]);
+}
+
+static void pin_both(struct bpf_sock_addr *ctx)
+{
+	if (!is_any(ctx)) {
+		pin_ip6(ctx, is_mapped(ctx));
+		return;
+	}
+	if (!policy.leave)
+		pin_ip6(ctx, false);
+	ctx->user_ip4 = policy.pin4;
+}
+
+SEC("?cgroup/bind6")
+int dual_bind6(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, BIND6);
+	see_ip6(ctx, BIND6);
+	if (DENIED(BIND6))
+		return 0;
+	/* What the task wrote there is not shown. */
+	if (ctx->user_ip4)
+		return 0;
+	pin_both(ctx);
+	return 1;
+}
+
+SEC("?cgroup/autobind")
+int dual_autobind(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, AUTOBIND);
+	if (DENIED(AUTOBIND))
+		return 0;
+	if (ctx->user_family == AF_INET) {
+		if (policy.mapped)
+			pin_ip6(ctx, false);
+		else
+			ctx->user_ip4 = policy.pin4;
+	} else if (is_any(ctx)) {
+		pin_both(ctx);
+	}
+	return 1;
+}
+
+/* What programs of a cgroup further up read. */
+struct seen seen_above;
+
+SEC("?cgroup/autobind")
+int autobind_above(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	__sync_fetch_and_add(&seen_above.runs, 1);
+	seen_above.user_family = ctx->user_family;
+	if (ctx->user_family == AF_INET) {
+		seen_above.ip[0] = ctx->user_ip4;
+		return 1;
+	}
+	seen_above.ip[0] = ctx->user_ip6[0];
+	seen_above.ip[1] = ctx->user_ip6[1];
+	seen_above.ip[2] = ctx->user_ip6[2];
+	seen_above.ip[3] = ctx->user_ip6[3];
+	return 1;
+}
+
+/* Allows a port below 1024 without CAP_NET_BIND_SERVICE. */
+SEC("?cgroup/bind4")
+int any_port4(struct bpf_sock_addr *ctx)
+{
+	return MINE(ctx) ? 3 : 1;
+}
+
 /* @size bytes from @offset of the network header on. */
 static int load_net(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
 {

@@ -29,7 +29,7 @@
  * All run in the context of a task's system calls.
  *
  * Where bpf_bind() does not check the family, the *_v6_addr tests oops in
- * __inet6_bind(): run them in a virtual machine.
+ * __inet6_bind(): they are skipped without MAY_END_KERNEL=1.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,6 +45,7 @@
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -126,6 +127,8 @@ FIXTURE_SETUP(bpf_bind)
 	self->cgroup = -1;
 	self->server = -1;
 	self->client = -1;
+	if (variant->result == -EAFNOSUPPORT && !may_end_kernel())
+		SKIP(return, NEEDS_TO_END_KERNEL);
 	self->skel = cgroup_sock__open();
 	ASSERT_NE(NULL, self->skel);
 	bpf_program__set_autoload(self->skel->progs.one_ip_autobind, false);
@@ -202,7 +205,7 @@ TEST_F(bpf_bind, connect4)
  * The policy programs, in the cgroup in which the caller is. On a kernel without
  * AUTOBIND all but that one: tests see what is missing then.
  */
-static struct cgroup_sock *open_policy(void)
+static struct cgroup_sock *load_policy(void)
 {
 	struct cgroup_sock *skel = cgroup_sock__open();
 
@@ -214,6 +217,41 @@ static struct cgroup_sock *open_policy(void)
 		return skel;
 	cgroup_sock__destroy(skel);
 	return NULL;
+}
+
+/*
+ * What the parent of the tests loaded once: to relocate, load and verify the programs
+ * takes longer than most tests. A test is a child that inherits the descriptors and the
+ * mapping of the global variables. They are all that a program can change here, and links
+ * belong to the test that attached them.
+ */
+static struct cgroup_sock *shared_policy;
+
+static struct cgroup_sock *open_policy(void)
+{
+	if (!shared_policy)
+		shared_policy = load_policy();
+	if (shared_policy)
+		memset(shared_policy->bss, 0, sizeof(*shared_policy->bss));
+	return shared_policy;
+}
+
+/* How many of the programs run in @cgroup that are not this test's? */
+static int count_foreign(const struct cgroup_sock *skel, int cgroup)
+{
+	struct bpf_program *prog;
+	__u32 nr, all = 0;
+
+	bpf_object__for_each_program(prog, skel->obj) {
+		if (bpf_program__fd(prog) < 0 || bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
+			continue;
+		nr = 0;
+		if (bpf_prog_query(cgroup, bpf_program__expected_attach_type(prog), 0, NULL, NULL,
+				   &nr))
+			return -errno;
+		all += nr;
+	}
+	return all;
 }
 
 static int attach_policy(struct cgroup_sock *skel, int cgroup)
@@ -274,6 +312,8 @@ static struct cgroup_sock *enter_policy(struct __test_metadata *_metadata, int *
 	ASSERT_EQ(0, net_setup(net));
 	skel = open_policy();
 	ASSERT_NE(NULL, skel);
+	/* Nothing of the test before. */
+	ASSERT_EQ(0, count_foreign(skel, *cgroup));
 	set_policy(&skel->bss->policy, net);
 	return skel;
 }
@@ -518,7 +558,7 @@ static const char * const hook_names[] = {
 	X(PING, INET, BIND, H(BIND4) | H(POST_BIND4))			\
 	X(PING, INET, CONNECT, H(CONNECT4) | H(AUTOBIND))		\
 	X(PING, INET, SENDTO, H(AUTOBIND))				\
-	X(PING, INET, PKTINFO, H(AUTOBIND) | H(EGRESS))			\
+	X(PING, INET, PKTINFO, H(AUTOBIND))				\
 	X(PING, INET, IOU_CONNECT, H(CONNECT4) | H(AUTOBIND))		\
 	X(PING, INET, IOU_SEND, H(AUTOBIND))				\
 	X(PING, INET6, BIND, H(BIND6) | H(POST_BIND6))			\
@@ -660,14 +700,24 @@ static int protocol_of(enum proto p, int domain)
 	       p == MPTCP ? IPPROTO_MPTCP : p == UDP ? IPPROTO_UDP : IPPROTO_TCP;
 }
 
+/* How long to wait for a peer; and for one that a program is to refuse at once. */
+#define PEER_MS 2000
+#define REFUSED_MS (100 * timeout_scale())
+
+static int set_patience(int fd, int ms)
+{
+	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) ? -errno : 0;
+}
+
 /* Where no program sends it elsewhere, nobody answers, and nobody comes. */
 static int impatient(int fd)
 {
-	const struct timeval connect = { .tv_sec = 2 }, accept = { .tv_sec = 20 };
+	const struct timeval accept = { .tv_sec = 20 };
 
-	if (fd < 0 ||
-	    (!setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &connect, sizeof(connect)) &&
-	     !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &accept, sizeof(accept))))
+	if (fd < 0 || (!set_patience(fd, PEER_MS) &&
+		       !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &accept, sizeof(accept))))
 		return fd;
 	close(fd);
 	return -1;
@@ -771,7 +821,8 @@ static int do_pktinfo(const struct cell *c, int fd, union addr *to, socklen_t le
 	} else {
 		struct in_pktinfo info = {};
 
-		make_addr(&other, OTHER4, 0);
+		/* ping refuses another source: hooks.ping_pktinfo */
+		make_addr(&other, c->proto == PING ? PIN4 : OTHER4, 0);
 		info.ipi_spec_dst = other.in.sin_addr;
 		cmsg->cmsg_level = IPPROTO_IP;
 		cmsg->cmsg_type = IP_PKTINFO;
@@ -804,7 +855,7 @@ static int do_dstaddr(const struct cell *c, int fd, union addr *to, socklen_t le
 	return sendmsg(fd, &msg, 0) == 1 ? 0 : -errno;
 }
 
-static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len)
+static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len, int ms)
 {
 	char buf[64];
 	int size = make_payload(c, buf, OTHER4, OTHER6);
@@ -819,23 +870,26 @@ static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len)
 	case IOU_LISTEN:
 		sqe.opcode = IORING_OP_LISTEN;
 		sqe.len = 1;
-		return uring_do(&sqe);
+		return uring_do(&sqe, ms);
 	case IOU_CONNECT:
 		sqe.opcode = IORING_OP_CONNECT;
 		sqe.addr = (uintptr_t)to;
 		sqe.off = len;
-		return uring_do(&sqe);
+		return uring_do(&sqe, ms);
 	default:
 		sqe.opcode = IORING_OP_SENDMSG;
 		sqe.addr = (uintptr_t)&msg;
 		sqe.len = 1;
-		ret = uring_do(&sqe);
+		ret = uring_do(&sqe, ms);
 		return ret == size ? 0 : ret < 0 ? ret : -EIO;
 	}
 }
 
-/* What the cell is about, on a socket that knows nothing yet. 0 or -errno. */
-static int do_op(const struct cell *c, int fd, int port)
+/*
+ * What the cell is about, on a socket that knows nothing yet. 0 or -errno. By a ring it is
+ * waited for @ms milliseconds; otherwise the socket has a time-out of its own.
+ */
+static int do_op_within(const struct cell *c, int fd, int port, int ms)
 {
 	union addr to;
 	socklen_t len = make_addr(&to, text_of(c->form, VIRT4, VIRT6), port);
@@ -886,8 +940,13 @@ static int do_op(const struct cell *c, int fd, int port)
 		return setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, &to, len) < 0 ?
 		       -errno : 0;
 	default:
-		return do_uring(c, fd, &to, len);
+		return do_uring(c, fd, &to, len, ms);
 	}
+}
+
+static int do_op(const struct cell *c, int fd, int port)
+{
+	return do_op_within(c, fd, port, PEER_MS + 1000);
 }
 
 /* Who answers at the peer. One-to-one and one-to-many sockets of SCTP talk. */
@@ -1178,11 +1237,16 @@ TEST_F(matrix, cell)
 		ASSERT_LE(0, fd);
 		memset(seen, 0, HOOKS * sizeof(*seen));
 		policy->deny = H(i);
-		ASSERT_EQ(-EPERM, do_op(c, fd, self->port))
+		/* A program refuses before any packet is waited for. */
+		if (is_sctp(c->proto))
+			ASSERT_EQ(0, set_patience(fd, REFUSED_MS));
+		ASSERT_EQ(-EPERM, do_op_within(c, fd, self->port, REFUSED_MS))
 			TH_LOG("%s does not refuse", hook_names[i]);
 		policy->deny = 0;
-		if (is_sctp(c->proto))
+		if (is_sctp(c->proto)) {
 			EXPECT_EQ(0, sctp_assocs());
+			ASSERT_EQ(0, set_patience(fd, PEER_MS));
+		}
 		if (i == EGRESS) {
 			ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
 			EXPECT_EQ(0, from + others);
@@ -3625,4 +3689,1139 @@ TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 	EXPECT_EQ(0, sctp_assocs());
 }
 
-TEST_HARNESS_MAIN
+/*
+ * Sockets of both families, as Java, Go and Node make them: AF_INET6, not
+ * IPV6_V6ONLY. In a cgroup that is confined to one address of each family, each family
+ * is from and at its own, and at no other.
+ */
+FIXTURE(dual)
+{
+	struct cgroup_sock *skel;
+	struct net net;
+	int cgroup;
+	bool both;	/* programs can give a socket two addresses */
+};
+
+static struct cgroup_sock *open_dual(void)
+{
+	struct cgroup_sock *skel = cgroup_sock__open();
+
+	if (!skel)
+		return NULL;
+	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
+	bpf_program__set_autoload(skel->progs.one_ip_bind6, false);
+	bpf_program__set_autoload(skel->progs.one_ip_autobind, false);
+	bpf_program__set_autoload(skel->progs.dual_bind6, true);
+	bpf_program__set_autoload(skel->progs.dual_autobind, true);
+	if (!cgroup_sock__load(skel))
+		return skel;
+	cgroup_sock__destroy(skel);
+	return NULL;
+}
+
+FIXTURE_SETUP(dual)
+{
+	struct cgroup_sock *skel;
+
+	self->cgroup = cgroup_enter(CGROUP);
+	if (self->cgroup == -EOPNOTSUPP)
+		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+	ASSERT_LE(0, self->cgroup);
+	ASSERT_EQ(0, net_setup(&self->net));
+	skel = open_dual();
+	self->both = skel;
+	/* The policy of a kernel where a socket has one address. */
+	if (!skel)
+		skel = open_policy();
+	ASSERT_NE(NULL, skel);
+	self->skel = skel;
+	ASSERT_EQ(0, attach_policy(skel, self->cgroup));
+	if (self->both) {
+		skel->links.dual_bind6 = bpf_program__attach_cgroup(skel->progs.dual_bind6,
+								    self->cgroup);
+		ASSERT_NE(NULL, skel->links.dual_bind6);
+		skel->links.dual_autobind =
+			bpf_program__attach_cgroup(skel->progs.dual_autobind, self->cgroup);
+		ASSERT_NE(NULL, skel->links.dual_autobind);
+	}
+	set_policy(&skel->bss->policy, &self->net);
+}
+
+FIXTURE_TEARDOWN(dual)
+{
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	cgroup_sock__destroy(self->skel);
+}
+
+static const struct {
+	const char *name;
+	int type, protocol, peer;
+} dual_kinds[] = {
+	{ "TCP", SOCK_STREAM, IPPROTO_TCP, IPPROTO_TCP },
+	{ "MPTCP", SOCK_STREAM, IPPROTO_MPTCP, IPPROTO_TCP },
+	{ "SCTP", SOCK_STREAM, IPPROTO_SCTP, IPPROTO_SCTP },
+	{ "UDP", SOCK_DGRAM, IPPROTO_UDP, IPPROTO_UDP },
+};
+
+#define DUAL_STREAMS 3		/* the first of them listen */
+
+static const struct {
+	const char *peer, *to, *from, *other;
+	int domain;
+} dual_ways[] = {
+	{ PEER4, "::ffff:" PEER4, PIN4, OTHER4, AF_INET },
+	{ PEER6, PEER6, PIN6, OTHER6, AF_INET6 },
+};
+
+static int dual_socket(int kind)
+{
+	return impatient(socket(AF_INET6, dual_kinds[kind].type, dual_kinds[kind].protocol));
+}
+
+/* A service of the peer, of one family. */
+static int dual_server(struct __test_metadata *_metadata, const struct net *net, int kind,
+		       int way)
+{
+	union addr a;
+	int fd;
+
+	fd = impatient(peer_socket(net, dual_ways[way].domain, dual_kinds[kind].type,
+				   dual_kinds[kind].peer));
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, dual_ways[way].peer, 0)));
+	if (dual_kinds[kind].type == SOCK_STREAM)
+		ASSERT_EQ(0, listen(fd, 8));
+	return fd;
+}
+
+/* Does what the server gets next come from @from? */
+static bool dual_got(int server, int kind, const char *from)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	char c;
+	int fd;
+
+	if (dual_kinds[kind].type != SOCK_STREAM)
+		return recvfrom(server, &c, 1, 0, &a.sa, &len) == 1 && same_ip(&a, from);
+	fd = accept(server, &a.sa, &len);
+	if (fd < 0)
+		return false;
+	close(fd);
+	return same_ip(&a, from);
+}
+
+TEST_F(dual, sendto)
+{
+	int servers[2], fd, bound, first, i, way, ret;
+	union addr a;
+	socklen_t len;
+
+	for (i = 0; i < 2; i++)
+		servers[i] = dual_server(_metadata, &self->net, 3, i);
+	for (bound = 0; bound < 2; bound++) {
+		for (first = 0; first < 2; first++) {
+			fd = dual_socket(3);
+			ASSERT_LE(0, fd);
+			if (bound)
+				ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+			for (i = 0; i < 3; i++) {
+				way = (first + i) % 2;
+				len = make_addr(&a, dual_ways[way].to, port_of(servers[way]));
+				ret = sendto(fd, "x", 1, 0, &a.sa, len);
+				EXPECT_EQ(1, ret)
+					TH_LOG("%s, %s: %m", bound ? "bound" : "not bound",
+					       dual_ways[way].to);
+				if (ret != 1)
+					continue;
+				EXPECT_TRUE(dual_got(servers[way], 3, dual_ways[way].from))
+					TH_LOG("%s, %s", bound ? "bound" : "not bound",
+					       dual_ways[way].to);
+			}
+			close(fd);
+		}
+	}
+}
+
+TEST_F(dual, connect)
+{
+	int server, fd, kind, bound, way, ret;
+	char name[INET6_ADDRSTRLEN + 8];
+	union addr a;
+	socklen_t len;
+
+	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+		for (way = 0; way < 2; way++) {
+			server = dual_server(_metadata, &self->net, kind, way);
+			for (bound = 0; bound < 2; bound++) {
+				fd = dual_socket(kind);
+				ASSERT_LE(0, fd);
+				if (bound)
+					ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+				len = make_addr(&a, dual_ways[way].to, port_of(server));
+				ret = connect(fd, &a.sa, len);
+				EXPECT_EQ(0, ret)
+					TH_LOG("%s to %s, %s: %m", dual_kinds[kind].name,
+					       dual_ways[way].to, bound ? "bound" : "not bound");
+				if (ret) {
+					close(fd);
+					continue;
+				}
+				if (dual_kinds[kind].type == SOCK_DGRAM)
+					EXPECT_EQ(1, send(fd, "x", 1, 0));
+				EXPECT_TRUE(dual_got(server, kind, dual_ways[way].from))
+					TH_LOG("%s to %s, %s", dual_kinds[kind].name,
+					       dual_ways[way].to, bound ? "bound" : "not bound");
+				snprintf(name, sizeof(name), "%s%s", way ? "" : "::ffff:",
+					 dual_ways[way].from);
+				len = sizeof(a);
+				ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+				EXPECT_TRUE(same_ip(&a, name))
+					TH_LOG("name of %s", dual_kinds[kind].name);
+				close(fd);
+			}
+			close(server);
+		}
+	}
+}
+
+/*
+ * Connects a socket of the peer to @port at @to. 0, or an error. Where there is no UDP
+ * socket the host says so, which recv() of the peer reports: that of a test that
+ * expects it waits, and others look.
+ */
+enum { LOOK = MSG_DONTWAIT, WAIT = 0 };
+
+static int dual_reach(struct __test_metadata *_metadata, const struct net *net, int kind,
+		      int way, const char *to, int port, int wait)
+{
+	union addr a;
+	char c = 'x';
+	int fd, err = 0;
+
+	fd = impatient(peer_socket(net, dual_ways[way].domain, dual_kinds[kind].type,
+				   dual_kinds[kind].peer));
+	ASSERT_LE(0, fd);
+	if (connect(fd, &a.sa, make_addr(&a, to, port)))
+		err = -errno;
+	if (!err && dual_kinds[kind].type == SOCK_DGRAM) {
+		ASSERT_EQ(1, send(fd, &c, 1, 0));
+		if (recv(fd, &c, 1, wait) < 0 && errno == ECONNREFUSED)
+			err = -errno;
+	}
+	close(fd);
+	return err;
+}
+
+/* Is @fd reached at the address of each family, and nothing at the others? */
+static void dual_reachable(struct __test_metadata *_metadata, const struct net *net, int kind,
+			   int fd, const char *at4, const char *at6)
+{
+	const char * const at[] = { at4, at6 };
+	int way, err, port = port_of(fd);
+
+	for (way = 0; way < 2; way++) {
+		err = dual_reach(_metadata, net, kind, way, at[way], port, LOOK);
+		EXPECT_EQ(0, err)
+			TH_LOG("%s at %s", dual_kinds[kind].name, at[way]);
+		if (err)
+			continue;
+		EXPECT_TRUE(dual_got(fd, kind, way ? PEER6 : "::ffff:" PEER4))
+			TH_LOG("%s at %s", dual_kinds[kind].name, at[way]);
+	}
+}
+
+TEST_F(dual, listen)
+{
+	int fd, kind, bound, way;
+	union addr a;
+
+	for (kind = 0; kind < DUAL_STREAMS; kind++) {
+		for (bound = 0; bound < 2; bound++) {
+			fd = dual_socket(kind);
+			ASSERT_LE(0, fd);
+			if (bound)
+				ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+			ASSERT_EQ(0, listen(fd, 8));
+			dual_reachable(_metadata, &self->net, kind, fd, PIN4, PIN6);
+			for (way = 0; way < 2; way++)
+				EXPECT_EQ(-ECONNREFUSED,
+					  dual_reach(_metadata, &self->net, kind, way,
+						     dual_ways[way].other, port_of(fd), WAIT))
+					TH_LOG("%s, IPv%d", dual_kinds[kind].name, way ? 6 : 4);
+			close(fd);
+		}
+	}
+}
+
+TEST_F(dual, receive)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, any[2], way, one = 1;
+	union addr a;
+
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	dual_reachable(_metadata, &self->net, 3, fd, PIN4, PIN6);
+	for (way = 0; way < 2; way++)
+		EXPECT_EQ(-ECONNREFUSED, dual_reach(_metadata, &self->net, 3, way,
+						    dual_ways[way].other, port_of(fd), WAIT));
+	close(fd);
+
+	/* An address is a better match than any, also where both may be bound. */
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	policy->netns = 0;
+	for (way = 0; way < 2; way++) {
+		any[way] = socket(way ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+		ASSERT_LE(0, any[way]);
+		ASSERT_EQ(0, setsockopt(any[way], SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
+		if (way)
+			ASSERT_EQ(0, setsockopt(any[way], IPPROTO_IPV6, IPV6_V6ONLY, &one,
+						sizeof(one)));
+		ASSERT_EQ(0, bind(any[way], &a.sa,
+				  make_addr(&a, way ? "::" : "0.0.0.0", port_of(fd))));
+	}
+	dual_reachable(_metadata, &self->net, 3, fd, PIN4, PIN6);
+	close(any[0]);
+	close(any[1]);
+	close(fd);
+}
+
+/* What two cgroups do with one port: there is no conflict, and each has its own. */
+TEST_F(dual, port_of_another_cgroup)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int kind, first, second;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+		set_policy(policy, &self->net);
+		first = dual_socket(kind);
+		ASSERT_LE(0, first);
+		ASSERT_EQ(0, bind(first, &a.sa, make_addr(&a, "::", 0)));
+		inet_pton(AF_INET, OTHER4, &policy->pin4);
+		inet_pton(AF_INET6, OTHER6, policy->pin6);
+		second = dual_socket(kind);
+		ASSERT_LE(0, second);
+		ASSERT_EQ(0, bind(second, &a.sa, make_addr(&a, "::", port_of(first))))
+			TH_LOG("%s", dual_kinds[kind].name);
+		if (kind < DUAL_STREAMS) {
+			ASSERT_EQ(0, listen(first, 8));
+			ASSERT_EQ(0, listen(second, 8));
+		}
+		dual_reachable(_metadata, &self->net, kind, first, PIN4, PIN6);
+		dual_reachable(_metadata, &self->net, kind, second, OTHER4, OTHER6);
+		close(first);
+		/* The port that was given back can be taken again. */
+		set_policy(policy, &self->net);
+		first = dual_socket(kind);
+		ASSERT_LE(0, first);
+		EXPECT_EQ(0, bind(first, &a.sa, make_addr(&a, "::", port_of(second))));
+		close(first);
+		close(second);
+	}
+}
+
+/*
+ * What else can be bound to the port, before and after. @crowd: there are so many
+ * sockets at the port that UDP looks for conflicts by address.
+ */
+static void dual_conflict(struct __test_metadata *_metadata, struct policy *policy,
+			  uint64_t cookie, int kind, const char *text, int expected, bool before,
+			  int crowd)
+{
+	int fd, other, many[12], i, port;
+	char local[INET_ADDRSTRLEN];
+	union addr a;
+	int err;
+
+	policy->netns = 0;
+	for (i = 0; i < crowd; i++) {
+		snprintf(local, sizeof(local), "127.1.0.%d", i + 1);
+		many[i] = socket(AF_INET, dual_kinds[kind].type, 0);
+		ASSERT_LE(0, many[i]);
+		ASSERT_EQ(0, bind(many[i], &a.sa,
+				  make_addr(&a, local, i ? port_of(many[0]) : 0)));
+	}
+	port = crowd ? port_of(many[0]) : 0;
+	fd = dual_socket(kind);
+	ASSERT_LE(0, fd);
+	make_addr(&a, text, 0);
+	other = socket(a.sa.sa_family, dual_kinds[kind].type, 0);
+	ASSERT_LE(0, other);
+	if (before) {
+		ASSERT_EQ(0, bind(other, &a.sa, make_addr(&a, text, port)));
+		policy->netns = cookie;
+		err = bind(fd, &a.sa, make_addr(&a, "::", port_of(other)));
+	} else {
+		policy->netns = cookie;
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", port)));
+		policy->netns = 0;
+		err = bind(other, &a.sa, make_addr(&a, text, port_of(fd)));
+	}
+	EXPECT_EQ(expected, err ? -errno : 0)
+		TH_LOG("%s at %s, %s", dual_kinds[kind].name, text, before ? "before" : "after");
+	for (i = 0; i < crowd; i++)
+		close(many[i]);
+	close(fd);
+	close(other);
+}
+
+TEST_F(dual, conflicts)
+{
+	static const struct {
+		const char *text;
+		int err;
+	} others[] = {
+		{ PIN4, -EADDRINUSE }, { OTHER4, 0 },
+		{ PIN6, -EADDRINUSE }, { OTHER6, 0 },
+		{ "::ffff:" PIN4, -EADDRINUSE }, { "::ffff:" OTHER4, 0 },
+		{ "0.0.0.0", -EADDRINUSE }, { "::", -EADDRINUSE },
+	};
+	static const int kinds[] = { 0, 3 };
+	struct policy *policy = &self->skel->bss->policy;
+	int i, k, way;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (k = 0; k < (int)ARRAY_LEN(kinds); k++)
+		for (i = 0; i < (int)ARRAY_LEN(others); i++)
+			for (way = 0; way < 2; way++) {
+				dual_conflict(_metadata, policy, self->net.cookie, kinds[k],
+					      others[i].text, others[i].err, way, 0);
+				if (i < 6)	/* and no wildcard */
+					dual_conflict(_metadata, policy, self->net.cookie,
+						      kinds[k], others[i].text, others[i].err,
+						      way, 12);
+			}
+}
+
+/* A socket of one family is as it was, and what programs must not write is refused. */
+TEST_F(dual, refused)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, one = 1, v6only = -1, domain;
+	socklen_t len = sizeof(int);
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	EXPECT_TRUE(has_ip(fd, PIN6));
+	ASSERT_EQ(0, listen(fd, 1));
+	EXPECT_EQ(0, dual_reach(_metadata, &self->net, 0, 1, PIN6, port_of(fd), LOOK));
+	EXPECT_EQ(-ECONNREFUSED, dual_reach(_metadata, &self->net, 0, 0, PIN4, port_of(fd), WAIT));
+	close(fd);
+
+	/* The option of one that has both stays. */
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+	EXPECT_EQ(0, v6only);
+	close(fd);
+
+	/* An IPv4 address alone would leave IPv6 open. */
+	policy->leave = 1;
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, listen(fd, 1));
+	EXPECT_EQ(EINVAL, errno);
+	close(fd);
+	policy->leave = 0;
+
+	/* An address of the host, which is not a group. */
+	for (domain = 0; domain < 2; domain++) {
+		inet_pton(AF_INET, domain ? "239.1.1.1" : VIRT4, &policy->pin4);
+		fd = dual_socket(3);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		EXPECT_EQ(EADDRNOTAVAIL, errno);
+		EXPECT_TRUE(has_ip(fd, "::"));
+		close(fd);
+	}
+	set_policy(policy, &self->net);
+
+	/* What a task writes where programs leave the address is nothing. */
+	policy->netns = 0;
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "::", 0);
+	inet_pton(AF_INET, OTHER4, &a.in6.sin6_flowinfo);
+	ASSERT_EQ(0, bind(fd, &a.sa, len));
+	EXPECT_TRUE(has_ip(fd, "::"));
+	close(fd);
+	policy->netns = self->net.cookie;
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "::", 0);
+	inet_pton(AF_INET, OTHER4, &a.in6.sin6_flowinfo);
+	EXPECT_EQ(0, bind(fd, &a.sa, len));
+	close(fd);
+
+	/* An AF_INET socket has no IPv6 address. */
+	policy->mapped = 1;
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, listen(fd, 1));
+	EXPECT_EQ(EINVAL, errno);
+	close(fd);
+}
+
+/* Connected to one family after the other, a UDP socket keeps both addresses. */
+TEST_F(dual, reconnected)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int servers[2], fd, i, bound, way, ret;
+	union addr a;
+
+	for (i = 0; i < 2; i++)
+		servers[i] = dual_server(_metadata, &self->net, 3, i);
+	for (bound = 0; bound < 2; bound++) {
+		fd = dual_socket(3);
+		ASSERT_LE(0, fd);
+		if (bound)
+			ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		for (i = 0; i < 6; i++) {
+			way = i % 2;
+			make_addr(&a, dual_ways[way].to, port_of(servers[way]));
+			ret = connect(fd, &a.sa, sizeof(a.in6));
+			EXPECT_EQ(0, ret)
+				TH_LOG("%s, %d: %m", dual_ways[way].to, i);
+			if (ret)
+				continue;
+			EXPECT_EQ(1, send(fd, "x", 1, 0));
+			EXPECT_TRUE(dual_got(servers[way], 3, dual_ways[way].from))
+				TH_LOG("%s, %d", dual_ways[way].to, i);
+			/* Without a disconnect between them too, if bind() was called. */
+			if (!bound || i >= 3)
+				ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+		}
+		close(fd);
+	}
+}
+
+/* A control message of a ping socket names a source that no program sees. */
+TEST_F(hooks, ping_pktinfo)
+{
+	char control[CMSG_SPACE(sizeof(struct in_pktinfo))] __aligned(8) = {};
+	struct icmphdr echo = { .type = ICMP_ECHO };
+	struct iovec iov = { .iov_base = &echo, .iov_len = sizeof(echo) };
+	struct policy *policy = &self->skel->bss->policy;
+	struct in_pktinfo *info;
+	int fd, i, from, others;
+	struct cmsghdr *cmsg;
+	union addr to;
+	struct msghdr msg = {
+		.msg_name = &to, .msg_namelen = make_addr(&to, PEER4, 0),
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	static const struct {
+		const char *src;
+		bool leave;
+		int err;
+	} tries[] = {
+		{ OTHER4, false, -EPERM }, { PIN4, false, 0 }, { "0.0.0.0", false, 0 },
+		{ OTHER4, true, 0 },	/* the policy left the source open */
+	};
+
+	allow_ping(_metadata);
+	cmsg = CMSG_FIRSTHDR(&msg);
+	cmsg->cmsg_level = IPPROTO_IP;
+	cmsg->cmsg_type = IP_PKTINFO;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(*info));
+	info = (void *)CMSG_DATA(cmsg);
+	for (i = 0; i < (int)ARRAY_LEN(tries); i++) {
+		policy->leave = tries[i].leave;
+		fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
+		ASSERT_LE(0, fd);
+		inet_pton(AF_INET, tries[i].src, &info->ipi_spec_dst);
+		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+		EXPECT_EQ(tries[i].err, sendmsg(fd, &msg, 0) < 0 ? -errno : 0)
+			TH_LOG("from %s", tries[i].src);
+		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+		EXPECT_EQ(tries[i].leave, others);
+		close(fd);
+	}
+}
+
+/* A socket that is bound to a group has no source; the policy names it at connect. */
+TEST_F(hooks, source_of_a_group)
+{
+	static const struct {
+		const char *group, *peer, *pin;
+	} families[] = {
+		{ "239.1.1.1", PEER4, PIN4 }, { "ff05::1:3", PEER6, PIN6 },
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	union addr a, from;
+	int fd, server, i;
+	socklen_t len;
+	char c;
+
+	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
+		policy->netns = 0;
+		make_addr(&a, families[i].peer, 0);
+		server = impatient(peer_socket(&self->net, a.sa.sa_family, SOCK_DGRAM, 0));
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, families[i].peer, 0)));
+		fd = socket(a.sa.sa_family, SOCK_DGRAM, 0);
+		ASSERT_LE(0, fd);
+		/* A policy for one address may well let groups pass. */
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].group, 0)));
+		policy->netns = self->net.cookie;
+		len = make_addr(&a, families[i].peer, port_of(server));
+		ASSERT_EQ(0, connect(fd, &a.sa, len));
+		ASSERT_EQ(1, send(fd, "x", 1, 0));
+		len = sizeof(from);
+		ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &from.sa, &len));
+		EXPECT_TRUE(same_ip(&from, families[i].pin));
+		/* It stays what it is, also with a policy for another address. */
+		inet_pton(AF_INET, OTHER4, &policy->pin4);
+		inet_pton(AF_INET6, OTHER6, policy->pin6);
+		len = make_addr(&a, families[i].peer, port_of(server));
+		EXPECT_EQ(-1, connect(fd, &a.sa, len));
+		EXPECT_EQ(EPERM, errno);
+		set_policy(policy, &self->net);
+		close(fd);
+		close(server);
+	}
+}
+
+/* bpf_bind() to what the socket is bound to is no reason to refuse it. */
+TEST_F(hooks, connected_again)
+{
+	static const struct {
+		int type, protocol4, protocol6;
+		const char *name;
+	} kinds[] = {
+		{ SOCK_DGRAM, 0, 0, "UDP" },
+		{ SOCK_DGRAM, IPPROTO_ICMP, IPPROTO_ICMPV6, "ping" },
+		{ SOCK_RAW, IPPROTO_TEST, IPPROTO_TEST, "raw" },
+	};
+	int fd, i, way, times;
+	union addr a;
+	socklen_t len;
+
+	allow_ping(_metadata);
+	for (i = 0; i < (int)ARRAY_LEN(kinds); i++) {
+		for (way = 0; way < 2; way++) {
+			fd = socket(way ? AF_INET6 : AF_INET, kinds[i].type,
+				    way ? kinds[i].protocol6 : kinds[i].protocol4);
+			ASSERT_LE(0, fd);
+			len = make_addr(&a, way ? PEER6 : PEER4, 9);
+			for (times = 0; times < 3; times++)
+				EXPECT_EQ(0, connect(fd, &a.sa, len))
+					TH_LOG("%s, %d: %m", kinds[i].name, times);
+			EXPECT_TRUE(has_ip(fd, way ? PIN6 : PIN4));
+			close(fd);
+		}
+	}
+}
+
+/* The same for a TCP socket that was bound, and a port that is not its own. */
+TEST_F(hooks, bound_and_connected)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, server, way;
+	union addr a;
+	socklen_t len;
+
+	for (way = 0; way < 2; way++) {
+		server = peer_socket(&self->net, way ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, way ? PEER6 : PEER4, 0)));
+		ASSERT_EQ(0, listen(server, 8));
+		fd = socket(way ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, way ? "::" : "0.0.0.0", 0)));
+		len = make_addr(&a, way ? PEER6 : PEER4, port_of(server));
+		if (!way) {
+			policy->port = htons(port_of(fd) ^ 1);
+			EXPECT_EQ(-1, connect(fd, &a.sa, len));
+			EXPECT_EQ(EPERM, errno);
+			policy->port = htons(port_of(fd));
+		}
+		EXPECT_EQ(0, connect(fd, &a.sa, len))
+			TH_LOG("%s: %m", way ? "IPv6" : "IPv4");
+		close(fd);
+		close(server);
+	}
+}
+
+static int bound_device(int fd)
+{
+	socklen_t len = sizeof(int);
+	int dev = -1;
+
+	return getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &dev, &len) ? -errno : dev;
+}
+
+/* The device of an address that bind() refused does not stay. */
+TEST_F(hooks, device_of_a_refused_bind)
+{
+	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd;
+	union addr a;
+	socklen_t len;
+
+	self->skel->bss->policy.netns = 0;
+	allow_ping(_metadata);
+	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
+	ASSERT_EQ(0, system("ip addr add fe80::2/64 dev lo nodad"));
+	fd = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "fe80::1", 0);
+	a.in6.sin6_scope_id = wire;
+	ASSERT_EQ(0, bind(fd, &a.sa, len));
+	ASSERT_EQ(wire, bound_device(fd));
+	len = make_addr(&a, "fe80::2", 0);
+	a.in6.sin6_scope_id = lo;
+	EXPECT_EQ(-1, bind(fd, &a.sa, len));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(wire, bound_device(fd));
+	close(fd);
+
+	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_TEST);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "fe80::9", 0);
+	a.in6.sin6_scope_id = lo;
+	EXPECT_EQ(-1, bind(fd, &a.sa, len));
+	EXPECT_EQ(EADDRNOTAVAIL, errno);
+	EXPECT_EQ(0, bound_device(fd));
+	close(fd);
+}
+
+/* An address that stands for none is no source. */
+TEST_F(hooks, no_ipv4_source)
+{
+	int fd, server, zero = 0;
+	socklen_t len;
+	union addr a;
+
+	self->skel->bss->policy.netns = 0;
+	server = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, "127.0.0.1", 0)));
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, set_noport(fd));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, PIN6, 0)));
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero)));
+	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server));
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, len));
+	EXPECT_EQ(ENETUNREACH, errno);
+	close(fd);
+
+	/* That is the address of one that asked for it. */
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.6", 0)));
+	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server));
+	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+	close(fd);
+	close(server);
+}
+
+struct connect_storm {
+	int fd;
+	union addr to;
+	socklen_t len;
+	bool stop;
+	unsigned long connected, invalid, other;
+	int err;
+};
+
+static void *connect_storm(void *arg)
+{
+	struct connect_storm *s = arg;
+
+	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+		if (!connect(s->fd, &s->to.sa, s->len)) {
+			s->connected++;
+		} else if (errno == EINVAL) {
+			s->invalid++;
+		} else {
+			s->other++;
+			s->err = errno;
+		}
+	}
+	return NULL;
+}
+
+/* One thread connects, another disconnects: the socket can always be connected again. */
+TEST_F(autobind, connect_storm)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	static const char * const peers[] = { PEER4, PEER6 };
+	unsigned long disconnects;
+	struct connect_storm s;
+	pthread_t thread;
+	time_t end;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		s = (struct connect_storm){};
+		s.len = make_addr(&s.to, peers[i], 9);
+		s.fd = socket(s.to.sa.sa_family, SOCK_DGRAM, 0);
+		ASSERT_LE(0, s.fd);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, connect_storm, &s));
+		disconnects = 0;
+		for (end = time(NULL) + storm_seconds(4); time(NULL) < end; disconnects++)
+			connect(s.fd, &none, sizeof(none));
+		__atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		TH_LOG("%s: %lu connects, %lu disconnects", peers[i], s.connected, disconnects);
+		EXPECT_LT(0, s.connected);
+		EXPECT_LT(0, disconnects);
+		EXPECT_EQ(0, s.invalid);
+		EXPECT_EQ(0, s.other)
+			TH_LOG("%s", strerror(s.err));
+		close(s.fd);
+	}
+}
+
+#ifndef AF_SMC
+#define AF_SMC 43
+#endif
+#ifndef IPPROTO_SMC
+#define IPPROTO_SMC 256
+#endif
+#ifndef TCP_FASTOPEN_NO_COOKIE
+#define TCP_FASTOPEN_NO_COOKIE 34
+#endif
+
+/*
+ * The TCP socket inside an SMC one is the kernel's, and the user's own when SMC has
+ * fallen back to TCP, which a socket option makes it do.
+ */
+TEST_F(autobind, smc)
+{
+	static const struct {
+		int domain, protocol;
+		const char *pin;
+	} smc[] = {
+		{ AF_SMC, 0, PIN4 }, { AF_SMC, 1, PIN6 },
+		{ AF_INET, IPPROTO_SMC, PIN4 }, { AF_INET6, IPPROTO_SMC, PIN6 },
+	};
+	struct seen *seen = &self->skel->bss->seen[AUTOBIND];
+	int fd, i, fallback, one = 1;
+
+	for (i = 0; i < (int)ARRAY_LEN(smc); i++) {
+		for (fallback = 0; fallback < 2; fallback++) {
+			fd = socket(smc[i].domain, SOCK_STREAM, smc[i].protocol);
+			if (fd < 0 && (errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT))
+				SKIP(return, "no CONFIG_SMC");
+			ASSERT_LE(0, fd);
+			if (fallback)
+				ASSERT_EQ(0, setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE,
+							&one, sizeof(one)));
+			self->skel->bss->policy.deny = 1 << AUTOBIND;
+			EXPECT_EQ(-1, listen(fd, 1));
+			EXPECT_EQ(EPERM, errno);
+			self->skel->bss->policy.deny = 0;
+			seen->runs = 0;
+			EXPECT_EQ(0, listen(fd, 1));
+			EXPECT_EQ(1, seen->runs);
+			EXPECT_TRUE(has_ip(fd, smc[i].pin))
+				TH_LOG("%d, %d, %s fallback", smc[i].domain, smc[i].protocol,
+				       fallback ? "after" : "before");
+			close(fd);
+		}
+	}
+}
+
+/* No port is left for listen(): nor is the address. */
+TEST_F(autobind, listen_no_port_left)
+{
+	static const struct {
+		int domain;
+		const char *any;
+	} families[] = { { AF_INET, "0.0.0.0" }, { AF_INET6, "::" } };
+	int fd, holder, i, v6only;
+	socklen_t len;
+	union addr a;
+
+	ASSERT_EQ(0, write_value("/proc/sys/net/ipv4/ip_local_port_range", "40000 40000"));
+	for (i = 0; i < 2; i++) {
+		self->skel->bss->policy.netns = 0;
+		holder = socket(AF_INET6, SOCK_STREAM, 0);
+		ASSERT_LE(0, holder);
+		ASSERT_EQ(0, bind(holder, &a.sa, make_addr(&a, "::", 40000)));
+		self->skel->bss->policy.netns = self->net.cookie;
+		fd = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, listen(fd, 1));
+		EXPECT_EQ(EADDRINUSE, errno);
+		EXPECT_TRUE(has_ip(fd, families[i].any));
+		len = sizeof(v6only);
+		if (i) {
+			ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+			EXPECT_EQ(0, v6only);
+		}
+		close(holder);
+		EXPECT_EQ(0, listen(fd, 1));
+		EXPECT_EQ(40000, port_of(fd));
+		close(fd);
+	}
+}
+
+/* Programs of several cgroups: each reads what those before it wrote. */
+TEST_F(autobind, several_cgroups)
+{
+	struct seen *above;
+	struct cgroup_sock *skel;
+	struct bpf_link *link;
+	struct in6_addr pin;
+	int root, fd, i;
+
+	root = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, root);
+	skel = cgroup_sock__open();
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
+	bpf_program__set_autoload(skel->progs.autobind_above, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	set_policy(&skel->bss->policy, &self->net);
+	link = bpf_program__attach_cgroup(skel->progs.autobind_above, root);
+	ASSERT_NE(NULL, link);
+	above = &skel->bss->seen_above;
+	for (i = 0; i < 2; i++) {
+		memset(above, 0, sizeof(*above));
+		fd = socket(i ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(0, listen(fd, 1));
+		EXPECT_EQ(1, above->runs);
+		EXPECT_EQ(i ? AF_INET6 : AF_INET, (int)above->user_family);
+		inet_pton(i ? AF_INET6 : AF_INET, i ? PIN6 : PIN4, &pin);
+		EXPECT_EQ(0, memcmp(above->ip, &pin, i ? 16 : 4));
+		EXPECT_TRUE(has_ip(fd, i ? PIN6 : PIN4));
+		close(fd);
+	}
+	bpf_link__destroy(link);
+	cgroup_sock__destroy(skel);
+	close(root);
+}
+
+/* The other thing that a program at bind may say, of each protocol that has ports. */
+TEST_F(autobind, privileged_port)
+{
+	static const struct {
+		const char *name;
+		int type, protocol;
+	} kinds[] = {
+		{ "TCP", SOCK_STREAM, IPPROTO_TCP }, { "MPTCP", SOCK_STREAM, IPPROTO_MPTCP },
+		{ "UDP", SOCK_DGRAM, IPPROTO_UDP }, { "SCTP", SOCK_STREAM, IPPROTO_SCTP },
+		{ "SCTP", SOCK_SEQPACKET, IPPROTO_SCTP },
+	};
+	struct cgroup_sock *skel;
+	struct bpf_link *link;
+	int fd, i, allowed;
+	union addr a;
+
+	skel = cgroup_sock__open();
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
+	bpf_program__set_autoload(skel->progs.any_port4, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	link = bpf_program__attach_cgroup(skel->progs.any_port4, self->cgroup);
+	ASSERT_NE(NULL, link);
+	ASSERT_EQ(0, drop_cap(CAP_NET_BIND_SERVICE));
+	for (allowed = 0; allowed < 2; allowed++) {
+		skel->bss->policy.netns = allowed ? self->net.cookie : 0;
+		for (i = 0; i < (int)ARRAY_LEN(kinds); i++) {
+			fd = socket(AF_INET, kinds[i].type, kinds[i].protocol);
+			ASSERT_LE(0, fd);
+			EXPECT_EQ(allowed ? 0 : -EACCES,
+				  bind(fd, &a.sa, make_addr(&a, PIN4, 80)) ? -errno : 0)
+				TH_LOG("%s", kinds[i].name);
+			close(fd);
+		}
+	}
+	bpf_link__destroy(link);
+	cgroup_sock__destroy(skel);
+}
+
+/*
+ * A further subflow of MPTCP, which a kernel thread binds to an address that the
+ * administrator named: it is in the task's cgroup, and from the one IP.
+ */
+TEST_F(hooks, mptcp_late_subflow)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, conn, server, from, others;
+	unsigned char subflows = 0;	/* the first field of struct mptcp_info */
+	socklen_t len;
+	union addr a;
+	time_t end;
+	char c;
+
+	ASSERT_EQ(0, system("ip mptcp endpoint add " OTHER4 " dev wire0 subflow"));
+	server = impatient(peer_socket(&self->net, AF_INET, SOCK_STREAM, IPPROTO_MPTCP));
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER4, 0)));
+	ASSERT_EQ(0, listen(server, 8));
+	fd = impatient(socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP));
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, PEER4, port_of(server))));
+	conn = accept(server, NULL, NULL);
+	ASSERT_LE(0, conn);
+	/* Both ends have seen data: there may be more subflows. */
+	ASSERT_EQ(1, send(fd, "x", 1, 0));
+	ASSERT_EQ(1, recv(conn, &c, 1, 0));
+	ASSERT_EQ(1, send(conn, "x", 1, 0));
+	ASSERT_EQ(1, recv(fd, &c, 1, 0));
+	for (end = time(NULL) + 20; !subflows && time(NULL) < end; sched_yield()) {
+		len = sizeof(subflows);
+		ASSERT_EQ(0, getsockopt(fd, 284 /* SOL_MPTCP */, 1 /* MPTCP_INFO */,
+					&subflows, &len));
+	}
+	EXPECT_EQ(1, subflows)
+		TH_LOG("no further subflow");
+	EXPECT_LE(1, self->skel->bss->seen[BIND4].runs);
+	EXPECT_LE(2, self->skel->bss->seen[CONNECT4].runs);
+	ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+	EXPECT_LT(0, from);
+	EXPECT_EQ(0, others);
+	policy->netns = 0;
+	close(fd);
+	close(conn);
+	close(server);
+}
+
+/* To groups, to all, and to a link: from the one IP, whatever interface is named. */
+TEST_F(hooks, groups)
+{
+	static const struct {
+		const char *to;
+		int domain;
+		bool link;	/* the address needs one */
+	} all[] = {
+		{ "239.1.1.1", AF_INET }, { "224.0.0.1", AF_INET }, { "10.0.0.255", AF_INET },
+		{ "255.255.255.255", AF_INET },
+		{ "::ffff:239.1.1.1", AF_INET6 }, { "ff05::1", AF_INET6 },
+		{ "ff02::1", AF_INET6, true },
+	};
+	int wire = if_nametoindex("wire0"), one = 1, fd, i, connected, from, others;
+	struct in_addr other;
+	union addr a;
+	socklen_t len;
+
+	inet_pton(AF_INET, OTHER4, &other);
+	ASSERT_EQ(0, system("ip route add 239.0.0.0/8 dev wire0"));
+	ASSERT_EQ(0, system("ip route add 255.255.255.255 dev wire0"));
+	ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+	for (i = 0; i < (int)ARRAY_LEN(all); i++) {
+		for (connected = 0; connected < 2; connected++) {
+			self->skel->bss->policy.mapped = !strncmp(all[i].to, "::ffff:", 7);
+			fd = socket(all[i].domain, SOCK_DGRAM, 0);
+			ASSERT_LE(0, fd);
+			ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)));
+			ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &other,
+						sizeof(other)));
+			if (all[i].domain == AF_INET6)
+				ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &wire,
+							sizeof(wire)));
+			len = make_addr(&a, all[i].to, 9);
+			if (all[i].link)
+				a.in6.sin6_scope_id = wire;
+			if (connected) {
+				EXPECT_EQ(0, connect(fd, &a.sa, len))
+					TH_LOG("%s: %m", all[i].to);
+				EXPECT_EQ(1, send(fd, "x", 1, 0))
+					TH_LOG("%s: %m", all[i].to);
+			} else {
+				EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len))
+					TH_LOG("%s: %m", all[i].to);
+			}
+			close(fd);
+			ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+			EXPECT_EQ(1, from)
+				TH_LOG("%s", all[i].to);
+			EXPECT_EQ(0, others)
+				TH_LOG("%s", all[i].to);
+		}
+	}
+}
+
+/* What needs a capability, or is not there: Documentation/bpf has the table. */
+TEST_F(hooks, ways_out)
+{
+	static const struct {
+		const char *name;
+		int domain, type, protocol, err;
+	} sockets[] = {
+		{ "packet", AF_PACKET, SOCK_DGRAM, 0, EPERM },
+		{ "raw", AF_INET, SOCK_RAW, IPPROTO_TEST, EPERM },
+		{ "raw on IPv6", AF_INET6, SOCK_RAW, IPPROTO_TEST, EPERM },
+		{ "RDS", AF_RDS, SOCK_SEQPACKET, 0, EAFNOSUPPORT },
+		{ "RxRPC", AF_RXRPC, SOCK_DGRAM, AF_INET, EAFNOSUPPORT },
+		{ "TIPC", AF_TIPC, SOCK_DGRAM, 0, EAFNOSUPPORT },
+		{ "L2TP", AF_INET, SOCK_DGRAM, 115, EPROTONOSUPPORT },
+		{ "L2TP on IPv6", AF_INET6, SOCK_DGRAM, 115, EPROTONOSUPPORT },
+		{ "UDP-Lite", AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, EPROTONOSUPPORT },
+	};
+	struct ifreq ifr = { .ifr_flags = 1 /* IFF_TUN */ };
+	int fd, i, one = 1;
+	union addr a;
+
+	ASSERT_EQ(0, drop_cap(CAP_NET_RAW));
+	ASSERT_EQ(0, drop_cap(CAP_NET_ADMIN));
+	for (i = 0; i < (int)ARRAY_LEN(sockets); i++) {
+		fd = socket(sockets[i].domain, sockets[i].type, sockets[i].protocol);
+		EXPECT_EQ(-1, fd)
+			TH_LOG("%s: cover it, or document it", sockets[i].name);
+		if (fd >= 0) {
+			close(fd);
+			continue;
+		}
+		EXPECT_EQ(sockets[i].err, errno)
+			TH_LOG("%s", sockets[i].name);
+	}
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &one, sizeof(one)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-1, ioctl(fd, SIOCGIFADDR + 1 /* SIOCSIFADDR */, &ifr));
+	EXPECT_EQ(EPERM, errno);
+	close(fd);
+	fd = open("/dev/net/tun", O_RDWR);
+	if (fd >= 0) {
+		EXPECT_EQ(-1, ioctl(fd, _IOW('T', 202, int) /* TUNSETIFF */, &ifr));
+		EXPECT_EQ(EPERM, errno);
+		close(fd);
+	}
+	/* An address that nobody has is no way around the policy. */
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof(one)));
+	EXPECT_EQ(0, bind(fd, &a.sa, make_addr(&a, VIRT4, 0)));
+	EXPECT_TRUE(has_ip(fd, PIN4));
+	close(fd);
+}
+
+/* As TEST_HARNESS_MAIN, but with the policy loaded before the first test, see open_policy(). */
+int main(int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc && strcmp(argv[i], "-l") && strcmp(argv[i], "-h"); i++)
+		;
+	/* Where that fails, a test fails of it. */
+	if (i == argc)
+		open_policy();
+	return test_harness_run(argc, argv);
+}

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -45,11 +46,37 @@ bool is_preempt_rt(void)
 	return !uname(&kernel) && strstr(kernel.version, "PREEMPT_RT");
 }
 
+static int number_of(const char *variable, int usual)
+{
+	const char *value = getenv(variable);
+
+	return value ? atoi(value) : usual;
+}
+
+int timeout_scale(void)
+{
+	int scale = number_of("TIMEOUT_SCALE", 1);
+
+	return scale < 1 ? 1 : scale;
+}
+
+int test_timeout(int seconds)
+{
+	int storm = number_of("STORM_SECONDS", 0), fuzz = number_of("FUZZ_SECONDS", 0);
+
+	return seconds * timeout_scale() + 2 * (storm > fuzz ? storm : fuzz);
+}
+
 int storm_seconds(int usual)
 {
-	const char *seconds = getenv("STORM_SECONDS");
+	return number_of("STORM_SECONDS", usual);
+}
 
-	return seconds ? atoi(seconds) : usual;
+int storm_count(int usual)
+{
+	int seconds = number_of("STORM_SECONDS", 10);
+
+	return seconds < 1 ? usual / 10 : seconds < 10 ? usual / 10 * seconds : usual;
 }
 
 int write_value(const char *path, const char *value)
@@ -61,6 +88,55 @@ int write_value(const char *path, const char *value)
 		err = -errno;
 	close(fd);
 	return err;
+}
+
+int setting_change(struct setting *s, const char *path, const char *value)
+{
+	char old[64], c;
+	int fd, pipes[2];
+	ssize_t len;
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	errno = 0;
+	len = read(fd, old, sizeof(old));
+	if (len <= 0 || pipe2(pipes, O_CLOEXEC)) {
+		close(fd);
+		return -errno ?: -EIO;
+	}
+	s->keeper = fork();
+	if (!s->keeper) {
+		/* Not of the process group that the harness kills, nor a reader of its output. */
+		setsid();
+		close(pipes[1]);
+		close(STDOUT_FILENO);
+		close(STDERR_FILENO);
+		while (read(pipes[0], &c, 1) < 0 && errno == EINTR)
+			;
+		_exit(pwrite(fd, old, len, 0) != len);
+	}
+	close(pipes[0]);
+	close(fd);
+	s->pipe = pipes[1];
+	if (s->keeper < 0) {
+		close(s->pipe);
+		return -ENOMEM;
+	}
+	return write_value(path, value);
+}
+
+void setting_restore(struct setting *s)
+{
+	/* A child of the test may have the other end too: not by closing this one. */
+	if (write(s->pipe, "", 1) == 1)
+		waitpid(s->keeper, NULL, 0);
+	close(s->pipe);
+}
+
+bool may_end_kernel(void)
+{
+	return number_of("MAY_END_KERNEL", 0);
 }
 
 int copy_file(const char *from, const char *to)

@@ -12,13 +12,38 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * In seconds, for every test: a kernel with KASAN and lockdep in an emulator takes
- * some twenty times as long as one without.
+ * In seconds, for each test that has no other one, on an emulated CPU. One that hangs
+ * costs that and not the rest of its program.
  */
 #undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT 900
+#define TEST_TIMEOUT_DEFAULT 120
 
 struct bpf_insn;
+
+/*
+ * $TIMEOUT_SCALE, or 1: a kernel with KASAN and lockdep takes a multiple of the time that
+ * one without takes. Whoever waits for something multiplies by it.
+ */
+int timeout_scale(void);
+
+/*
+ * The time-out @seconds of a test: scaled, and longer by what $STORM_SECONDS or
+ * $FUZZ_SECONDS has it run.
+ */
+int test_timeout(int seconds);
+
+#ifdef __KSELFTEST_HARNESS_H
+/* After the constructors of the harness, which have a priority and made the lists. */
+static void __attribute__((constructor)) set_test_timeouts(void)
+{
+	struct __fixture_metadata *f;
+	struct __test_metadata *t;
+
+	for (f = __fixture_list; f; f = f->next)
+		for (t = f->tests; t; t = t->next)
+			t->timeout = test_timeout(t->timeout);
+}
+#endif
 
 /* All of these return 0 or a file descriptor, or a negative errno. */
 
@@ -33,14 +58,39 @@ int pin_to_cpu(int cpu);
 /* Is the kernel one of CONFIG_PREEMPT_RT? */
 bool is_preempt_rt(void);
 
-/*
- * How long a storm lasts that usually takes @usual seconds: $STORM_SECONDS, if set. More
- * than TEST_TIMEOUT_DEFAULT ends it as failed.
- */
+/* How long a storm lasts that usually takes @usual seconds: $STORM_SECONDS, if set. */
 int storm_seconds(int usual);
+
+/*
+ * How much a storm does that usually does @usual of something, in about ten seconds: a
+ * tenth of it for each of $STORM_SECONDS, if set, but never more.
+ */
+int storm_count(int usual);
 
 /* What /proc, /sys and the like take: one write. */
 int write_value(const char *path, const char *value);
+
+/*
+ * A setting of the whole machine, such as a sysctl, for as long as a test needs it. A
+ * process of its own has the old value and writes it back with setting_restore(), or when
+ * the test ends in any way, also by an assertion that failed or a time-out.
+ */
+struct setting {
+	pid_t keeper;
+	int pipe;
+};
+
+int setting_change(struct setting *s, const char *path, const char *value);
+
+/* Returns when the old value is back. */
+void setting_restore(struct setting *s);
+
+/*
+ * May a test end the kernel that it runs on, if that has a fault? For virtual machines:
+ * $MAY_END_KERNEL is set by who made them.
+ */
+bool may_end_kernel(void);
+#define NEEDS_TO_END_KERNEL "can end the kernel, and runs with MAY_END_KERNEL=1 only"
 
 /* Copy a file to a new one, which can be executed and is on its disk then. */
 int copy_file(const char *from, const char *to);

@@ -8,7 +8,9 @@
 #include <linux/inet_diag.h>
 #include <linux/io_uring.h>
 #include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
+#include <linux/veth.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
@@ -28,15 +30,139 @@
 
 #define TCP_STATE_LISTEN 10	/* include/net/tcp_states.h */
 
-/* @batch, line by line, in the caller's namespace. */
-static int ip_batch(const char *batch)
-{
-	FILE *f = popen("ip -batch -", "w");
+/*
+ * A request of rtnetlink in the caller's namespace. Programs such as ip(8) would do, but
+ * hundreds of tests set up a network, and in an emulator each execve() takes as long as
+ * all of these requests.
+ */
+struct rtnl_req {
+	struct nlmsghdr h;
+	union {
+		struct ifinfomsg link;
+		struct ifaddrmsg addr;
+	};
+	char attrs[256];
+};
 
-	if (!f)
+static struct rtattr *rtnl_attr(struct rtnl_req *req, int type, const void *data, size_t len)
+{
+	struct rtattr *a = (void *)req + NLMSG_ALIGN(req->h.nlmsg_len);
+
+	a->rta_type = type;
+	a->rta_len = RTA_LENGTH(len);
+	if (data)
+		memcpy(RTA_DATA(a), data, len);
+	req->h.nlmsg_len = NLMSG_ALIGN(req->h.nlmsg_len) + RTA_SPACE(len);
+	return a;
+}
+
+/* What was added since rtnl_attr() returned @a is in it. */
+static void rtnl_attr_end(const struct rtnl_req *req, struct rtattr *a)
+{
+	a->rta_len = (void *)req + req->h.nlmsg_len - (void *)a;
+}
+
+static int rtnl_do(struct rtnl_req *req)
+{
+	struct {
+		struct nlmsghdr h;
+		struct nlmsgerr err;
+		char request[sizeof(*req)];
+	} ack;
+	int fd, err = 0;
+
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
 		return -errno;
-	fputs(batch, f);
-	return pclose(f) ? -EIO : 0;
+	req->h.nlmsg_flags |= NLM_F_REQUEST | NLM_F_ACK;
+	errno = 0;
+	if (send(fd, req, req->h.nlmsg_len, 0) != req->h.nlmsg_len ||
+	    recv(fd, &ack, sizeof(ack), 0) < (ssize_t)NLMSG_LENGTH(sizeof(ack.err)) ||
+	    ack.h.nlmsg_type != NLMSG_ERROR)
+		err = -errno ?: -EPROTO;
+	else
+		err = ack.err.error;
+	close(fd);
+	return err;
+}
+
+/*
+ * wire0 in the caller's namespace, wire1 in that of @peer. With the same index in both, as
+ * they would get, the kernel takes neither for linked to the other, and may tell that they
+ * are running only with the next link event, a second later (linkwatch_urgent_event()).
+ */
+static int add_wire(int peer)
+{
+	const struct ifinfomsg wire1 = { .ifi_index = 11 };
+	struct rtnl_req req = {
+		.h = {
+			.nlmsg_len = NLMSG_LENGTH(sizeof(req.link)),
+			.nlmsg_type = RTM_NEWLINK,
+			.nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL,
+		},
+		.link = { .ifi_index = 10 },
+	};
+	struct rtattr *info, *data, *end;
+
+	rtnl_attr(&req, IFLA_IFNAME, "wire0", sizeof("wire0"));
+	info = rtnl_attr(&req, IFLA_LINKINFO, NULL, 0);
+	rtnl_attr(&req, IFLA_INFO_KIND, "veth", strlen("veth"));
+	data = rtnl_attr(&req, IFLA_INFO_DATA, NULL, 0);
+	end = rtnl_attr(&req, VETH_INFO_PEER, &wire1, sizeof(wire1));
+	rtnl_attr(&req, IFLA_IFNAME, "wire1", sizeof("wire1"));
+	rtnl_attr(&req, IFLA_NET_NS_FD, &peer, sizeof(peer));
+	rtnl_attr_end(&req, end);
+	rtnl_attr_end(&req, data);
+	rtnl_attr_end(&req, info);
+	return rtnl_do(&req);
+}
+
+/* A @deprecated address is not chosen as a source. */
+static int add_addr(const char *dev, const char *text, bool deprecated)
+{
+	const struct ifa_cacheinfo lifetime = { .ifa_valid = ~0U };
+	struct rtnl_req req = {
+		.h = {
+			.nlmsg_len = NLMSG_LENGTH(sizeof(req.addr)),
+			.nlmsg_type = RTM_NEWADDR,
+			.nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL,
+		},
+		.addr = {
+			.ifa_family = strchr(text, ':') ? AF_INET6 : AF_INET,
+			.ifa_index = if_nametoindex(dev),
+		},
+	};
+	bool v6 = req.addr.ifa_family == AF_INET6;
+	unsigned char ip[16];
+
+	inet_pton(req.addr.ifa_family, text, ip);
+	req.addr.ifa_prefixlen = v6 ? 64 : 24;
+	req.addr.ifa_flags = v6 ? IFA_F_NODAD : 0;
+	rtnl_attr(&req, IFA_LOCAL, ip, v6 ? 16 : 4);
+	rtnl_attr(&req, IFA_ADDRESS, ip, v6 ? 16 : 4);
+	if (deprecated)
+		rtnl_attr(&req, IFA_CACHEINFO, &lifetime, sizeof(lifetime));
+	return rtnl_do(&req);
+}
+
+static int set_up(const char *dev)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {};
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	strcpy(ifr.ifr_name, dev);
+	if (ioctl(fd, SIOCGIFFLAGS, &ifr)) {
+		err = -errno;
+	} else {
+		ifr.ifr_flags |= IFF_UP;
+		if (ioctl(fd, SIOCSIFFLAGS, &ifr))
+			err = -errno;
+	}
+	close(fd);
+	return err;
 }
 
 /* A device that was just set up drops packets until it is running. */
@@ -86,10 +212,8 @@ static int setup_peer(struct net *net)
 	};
 	int err;
 
-	err = ip_batch("link set lo up\n"
-		       "addr add " PEER4 "/24 dev wire1\n"
-		       "addr add " PEER6 "/64 dev wire1 nodad\n"
-		       "link set wire1 up\n");
+	err = set_up("lo") ?: add_addr("wire1", PEER4, false) ?:
+	      add_addr("wire1", PEER6, false) ?: set_up("wire1");
 	if (err)
 		return err;
 	net->wire = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -104,7 +228,6 @@ static int setup_peer(struct net *net)
 int net_setup(struct net *net)
 {
 	socklen_t len = sizeof(net->cookie);
-	char batch[512];
 	int err, fd;
 
 	net->wire = -1;
@@ -116,16 +239,10 @@ int net_setup(struct net *net)
 	net->host = open_netns();
 	if (net->peer < 0 || net->host < 0)
 		return -EMFILE;
-	/* Deprecated: not chosen as a source. IPv4 takes the first. */
-	snprintf(batch, sizeof(batch),
-		 "link set lo up\n"
-		 "link add wire0 type veth peer name wire1 netns /proc/%d/fd/%d\n"
-		 "addr add " OTHER4 "/24 dev wire0\n"
-		 "addr add " PIN4 "/24 dev wire0\n"
-		 "addr add " OTHER6 "/64 dev wire0 nodad\n"
-		 "addr add " PIN6 "/64 dev wire0 nodad preferred_lft 0\n"
-		 "link set wire0 up\n", getpid(), net->peer);
-	err = ip_batch(batch);
+	/* Of two of IPv4, the first is chosen as a source. */
+	err = set_up("lo") ?: add_wire(net->peer) ?: add_addr("wire0", OTHER4, false) ?:
+	      add_addr("wire0", PIN4, false) ?: add_addr("wire0", OTHER6, false) ?:
+	      add_addr("wire0", PIN6, true) ?: set_up("wire0");
 	if (err)
 		return err;
 	if (setns(net->peer, CLONE_NEWNET))
@@ -379,10 +496,12 @@ int sctp_assocs(void)
 	return proc_lines("/proc/thread-self/net/sctp/assocs", NULL, NULL);
 }
 
-int uring_do(const struct io_uring_sqe *sqe)
+int uring_do(const struct io_uring_sqe *sqe, int ms)
 {
-	/* connect() in a worker of the ring knows no SO_SNDTIMEO. */
-	const struct __kernel_timespec timeout = { .tv_sec = 3 };
+	/* connect() in a worker of the ring does not heed SO_SNDTIMEO. */
+	const struct __kernel_timespec timeout = {
+		.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000,
+	};
 	const struct io_uring_getevents_arg arg = { .ts = (uintptr_t)&timeout };
 	struct io_uring_params p = {};
 	struct io_uring_sqe *sqes;
@@ -440,5 +559,5 @@ int uring_open(const char *path)
 		.open_flags = O_RDONLY | O_CLOEXEC,
 	};
 
-	return uring_do(&sqe);
+	return uring_do(&sqe, 3000);
 }

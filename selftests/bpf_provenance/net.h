@@ -37,7 +37,7 @@ union addr {
 
 /*
  * Leaves the caller in a new network namespace, the host, for good. It needs
- * CAP_SYS_ADMIN and ip(8).
+ * CAP_SYS_ADMIN.
  */
 int net_setup(struct net *net);
 
@@ -74,9 +74,12 @@ int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
 int sctp_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
 int sctp_assocs(void);
 
-/* One request, submitted and waited for: its result is what the call returns. */
+/*
+ * One request, submitted and waited for, @ms milliseconds at most. Returns its result, or
+ * -ETIME.
+ */
 struct io_uring_sqe;
-int uring_do(const struct io_uring_sqe *sqe);
+int uring_do(const struct io_uring_sqe *sqe, int ms);
 
 /* Open a file for reading, in a worker of a ring. */
 int uring_open(const char *path);

@@ -33,10 +33,12 @@ struct seen {
 	__s64 find_vma_first;	/* what the very first bpf_find_vma() returned */
 	__s64 find_vma_err;	/* what the last bpf_find_vma() failed with */
 	__u32 nr_vmas, nr_files, nr_records, find_vma_calls;
+	__u32 nr_has_file;	/* of nr_vmas, also where vm_file can't be had */
 };
 
 #define QUERIES 20
 #define ASKED_FOR 16		/* at once: more than a CPU has room for */
+#define TOKENS 16
 #define VMAS_COPIED 10		/* before a look is taken in fork() */
 
 /* --- the storms --------------------------------------------------------------- */
@@ -75,8 +77,8 @@ struct storm {
 
 struct split_storm {
 	__u64 walks;		/* that came to the end */
-	__u64 given_up;		/* that did not, in as many attempts as a walk has */
-	__u64 errors;		/* attempts that ended with an error */
+	__u64 given_up;		/* that left something out, in as many attempts as a walk has */
+	__u64 errors;		/* attempts that left something out */
 	__u64 dropped;		/* first pages missing, though always mapped */
 	__u64 sentinels_missing, sentinels_twice;
 };

@@ -50,14 +50,16 @@ struct vma_file_id {
  * @addr: the next address to look at
  * @stamp: when @seq was read, in jiffies
  * @seq: of the time when @mas descended
+ * @has_file: the last mapping maps a file, whether or not a reference to it was taken
  *
- * Private to vma_snapshot_walk_next(). Holds no reference.
+ * The rest is private to vma_snapshot_walk_next(). Holds no reference.
  */
 struct vma_snapshot_walk {
 	struct ma_state mas;
 	unsigned long addr;
 	unsigned long stamp;
 	unsigned int seq;
+	bool has_file;
 };
 
 /**
@@ -73,6 +75,7 @@ static inline void vma_snapshot_walk_init(struct vma_snapshot_walk *walk, struct
 {
 	mas_init(&walk->mas, &mm->mm_mt, addr);
 	walk->addr = addr;
+	walk->has_file = false;
 }
 
 #ifdef CONFIG_VMA_SNAPSHOT

@@ -11,8 +11,11 @@
 #include <linux/init.h>
 #include <linux/kdev_t.h>
 #include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/preempt.h>
 #include <linux/random.h>
 #include <linux/sched.h>
+#include <linux/siphash.h>
 #include <linux/vma_snapshot.h>
 
 /**
@@ -44,12 +47,13 @@ enum bpf_task_vma_build_id {
  * @ino: inode number of the file, 0 if no file is mapped. This and @dev_major,
  *	@dev_minor are what /proc/PID/maps shows
  * @mm: a token that stands for the address space: equal for two records of one
- *	task only if it did not call exec() in between
+ *	task if it did not call exec() in between, and otherwise different, except
+ *	for a chance of one in 2^64
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
- * @seq: another one whenever the address space may have changed in between. It
- *	counts nothing, wraps around, and is only to be compared for equality: two
- *	records with equal @mm and @seq were true at the same time. Both are there
- *	also where there is no such mapping
+ * @seq: another one whenever the address space may have changed in between, until
+ *	it wraps around, after 2^31 changes. To be compared for equality only: two
+ *	records with equal @mm and @seq, and less than that in between, were true
+ *	at the same time. Both are there also where there is no such mapping
  * @dev_major: major number of the file's device, 0 if no file is mapped
  * @dev_minor: its minor number
  * @generation: of the inode, 0 where the file system has none: with it, a
@@ -91,23 +95,45 @@ struct bpf_task_vma_record {
 #define VALID_FLAGS (PERMISSIONS | PROCMAP_QUERY_COVERING_OR_NEXT_VMA | \
 		     PROCMAP_QUERY_FILE_BACKED_VMA)
 
-static u64 token_key[3] __ro_after_init;
+static siphash_key_t token_key __ro_after_init;
+
+/* The last token on each CPU: hashing takes longer than the rest of a point query. */
+struct token_cache {
+	const struct mm_struct *mm;
+	u64 exec_id;
+	u64 token;
+};
+
+static DEFINE_PER_CPU(struct token_cache, token_cache);
 
 /*
- * The address of an mm is another's later. exec() counts up self_exec_id, so
- * that the sum is another one even if a task gets the same memory again: an mm
- * is larger than the number of times that will happen by chance.
+ * The address of an mm is another's later. exec() counts up self_exec_id, which is part
+ * of the token for this reason: a task that gets the same memory again has another token.
+ * Records go to user space, so the address is hashed with a key.
  *
- * Scrambled, as records go to user space: the sum is hidden by one that is random, and
- * the rest is so that differences mean nothing. Those who can load programs that read
- * kernel memory can have the key too, so a cryptographic hash would not do more.
+ * The token depends on mm and exec_id alone, so that a cached one never gets stale. An
+ * interrupt, or an NMI, that comes in between has the same current, and so writes what is
+ * being written, or what was read.
  */
 static u64 mm_token(const struct mm_struct *mm)
 {
-	u64 token = (unsigned long)mm + READ_ONCE(current->self_exec_id);
+	u64 token, exec_id = READ_ONCE(current->self_exec_id);
+	struct token_cache *c;
 
-	token = (token + token_key[0]) * token_key[1];
-	return (token ^ token >> 32) * token_key[2];
+	guard(preempt_notrace)();
+	c = this_cpu_ptr(&token_cache);
+	if (likely(READ_ONCE(c->mm) == mm && READ_ONCE(c->exec_id) == exec_id))
+		return READ_ONCE(c->token);
+
+	token = siphash_2u64((unsigned long)mm, exec_id, &token_key);
+	WRITE_ONCE(c->mm, NULL);
+	/* Not to be found before it is complete. */
+	barrier();
+	WRITE_ONCE(c->exec_id, exec_id);
+	WRITE_ONCE(c->token, token);
+	barrier();
+	WRITE_ONCE(c->mm, mm);
+	return token;
 }
 
 static u32 permissions(vm_flags_t flags)
@@ -239,9 +265,10 @@ __bpf_kfunc_start_defs();
  *		older one fills zeros behind its own
  *
  * A record is true as a whole: its fields were read while nobody was changing
- * mappings. Takes no lock, no reference, and doesn't wait; how long it takes is
- * bounded. A loop that asks for the mapping at or after the end of the one before
- * is a walk, with the guarantees of bpf_iter_task_vma_new(). If it asks for all
+ * mappings. Takes no lock, no reference, and doesn't wait. How long it takes is
+ * bounded while nobody changes mappings: a descent of the tree starts again for as
+ * long as writers on other CPUs replace the nodes that it meets. A loop that asks
+ * for the mapping at or after the end of the one before is a walk, with the guarantees of bpf_iter_task_vma_new(). If it asks for all
  * mappings, with no further flag, and all its records, that of the -ENOENT at the
  * end included, have the same @mm and @seq, it is a snapshot of the address space.
  *
@@ -317,10 +344,7 @@ static int __init task_vma_init(void)
 	BTF_TYPE_EMIT_ENUM(BPF_TASK_VMA_BUILD_ID_NO_FILE);
 	BTF_TYPE_EMIT_ENUM(PROCMAP_QUERY_VMA_READABLE);
 
-	get_random_bytes(token_key, sizeof(token_key));
-	/* Odd, so that no two tokens become one. */
-	token_key[1] |= 1;
-	token_key[2] |= 1;
+	get_random_bytes(&token_key, sizeof(token_key));
 	err = register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &task_vma_kfunc_set);
 	err = err ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_KPROBE, &task_vma_kfunc_set);
 	return err ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_SYSCALL, &task_vma_kfunc_set);

@@ -115,3 +115,42 @@ int walk_with_irqs_off(void *ctx)
 	bpf_local_irq_restore(&flags);
 	return 0;
 }
+
+int left_out;
+
+/* bpf_for_each() with the error at the end. */
+SEC("raw_tp")
+__success
+int for_each_with_error(void *ctx)
+{
+	struct vm_area_struct *vma;
+	int err, n = 0;
+
+	bpf_for_each_err(task_vma, vma, err, bpf_get_current_task_btf(), 0) {
+		if (vma->vm_start > 4096)
+			n++;
+	}
+	left_out = err;
+	return n;
+}
+
+/* Where to go on. */
+SEC("raw_tp")
+__success
+int walk_left_out_again(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	__u64 addr = 0;
+	int i, n = 0;
+
+	bpf_for(i, 0, 3) {
+		bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), addr);
+		while (bpf_iter_task_vma_next(&it))
+			n++;
+		addr = bpf_iter_task_vma_error_addr(&it);
+		bpf_iter_task_vma_destroy(&it);
+		if (!addr)
+			break;
+	}
+	return n;
+}

@@ -48,6 +48,9 @@ int cmd_features(int argc, char **argv);
 int cmd_maps(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 
+/* Of the command that runs; NULL: none yet. */
+extern const char *command_name;
+
 /* A line on stderr, after the name of the program and the command. */
 void say(const char *fmt, ...) __printf(1, 2);
 
@@ -56,6 +59,9 @@ void say(const char *fmt, ...) __printf(1, 2);
  * says which are missing. CAP_SYS_ADMIN stands for CAP_BPF and CAP_PERFMON.
  */
 bool have_caps(const int *caps);
+
+/* Is this one effective? Nothing is said. */
+bool have_cap(int cap);
 
 /* An errno that a missing capability or one that is not enough leads to. */
 bool is_denied(int err);
@@ -76,9 +82,21 @@ long parse_ring_pages(struct argp_state *state, const char *arg);
  */
 int finish_output(FILE *f, const char *name);
 
-/* Was there a SIGINT or SIGTERM since catch_signals() was called? */
+/*
+ * Open the cgroup @name, a path or one below /sys/fs/cgroup; @path gets the one that it
+ * was found at. Returns a descriptor, or -1 after saying why not.
+ */
+int open_cgroup(const char *name, char *path, size_t size);
+
+/*
+ * Was there a SIGINT, SIGTERM or SIGHUP since catch_signals() was called; was there a
+ * second one? The third ends the program, and unlinks the file that unlink_when_killed()
+ * has named.
+ */
 void catch_signals(void);
 bool exiting(void);
+bool interrupted(void);
+void unlink_when_killed(const char *path);
 
 #define NSEC_PER_SEC	1000000000ULL
 uint64_t clock_ns(clockid_t clock);

@@ -25,6 +25,9 @@
 
 char _license[] SEC("license") = "GPL";
 
+/* AF_INET6 sockets can have an address of each family: user_ip4 at bind6 and autobind. */
+const volatile bool has_dual;
+
 struct policy_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -114,6 +117,74 @@ static __always_inline void set_user_ip6(struct bpf_sock_addr *ctx, const struct
 	ctx->user_ip6[3] = a->w[3];
 }
 
+/* What a task named, by what it was sent to instead; in network byte order. */
+struct reverse_key {
+	__u64 cookie;
+	__u32 ip[4];
+	__u32 port;
+	__u32 pad;
+};
+
+struct reverse_value {
+	__u32 ip[4];
+	__u32 port;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct reverse_key);
+	__type(value, struct reverse_value);
+} reverse SEC(".maps");
+
+static __always_inline struct reverse_key reverse_key(struct bpf_sock_addr *ctx,
+						      const struct words *ip, __u32 port)
+{
+	return (struct reverse_key){
+		.cookie = bpf_get_socket_cookie(ctx),
+		.ip = { ip->w[0], ip->w[1], ip->w[2], ip->w[3] },
+		.port = port,
+	};
+}
+
+static __always_inline void remember(struct bpf_sock_addr *ctx, const struct words *to,
+				     __u32 to_port, const struct words *was, __u32 port)
+{
+	struct reverse_key key = reverse_key(ctx, to, to_port);
+	struct reverse_value value = {
+		.ip = { was->w[0], was->w[1], was->w[2], was->w[3] },
+		.port = port,
+	};
+
+	bpf_map_update_elem(&reverse, &key, &value, BPF_ANY);
+}
+
+/* It goes where the task says: so do the answers. */
+static __always_inline void forget(struct bpf_sock_addr *ctx, const struct words *to, __u32 port)
+{
+	struct reverse_key key = reverse_key(ctx, to, port);
+
+	if (bpf_map_lookup_elem(&reverse, &key))
+		bpf_map_delete_elem(&reverse, &key);
+}
+
+/* Is this localhost allowed as it is? */
+static __always_inline bool is_allowed(const struct policy *p, const struct words *a, __u32 port)
+{
+	__u32 i;
+
+	for (i = 0; i < MAX_ALLOWED; i++) {
+		const struct redirect *r = &p->allow[i];
+
+		if (i >= p->allowed)
+			break;
+		if (r->ip[0] == a->w[0] && r->ip[1] == a->w[1] && r->ip[2] == a->w[2] &&
+		    r->ip[3] == a->w[3] && (!r->from_port || r->from_port == port))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Where what is for localhost:@port goes: to what --map says for this family,
  * else to the cgroup's own address, which is what localhost means there.
@@ -138,26 +209,77 @@ static __always_inline __u16 localhost_is(const struct policy *p, bool ip4, __u1
 	return port;
 }
 
-/* "Any" is localhost, too, for who connects or sends to it. */
-static __always_inline void redirect4(const struct policy *p, struct bpf_sock_addr *ctx)
+/*
+ * "Any" is localhost, too, as a destination. Returns true for a localhost that stays what
+ * it is.
+ */
+static __always_inline bool redirect4(const struct policy *p, struct bpf_sock_addr *ctx)
 {
-	struct words to;
+	struct words was = mapped(ctx->user_ip4), to;
+	__u32 port = ctx->user_port, to_port;
 
-	if (ctx->user_ip4 && !is_localhost4(ctx->user_ip4))
-		return;
-	ctx->user_port = localhost_is(p, true, ctx->user_port, &to);
+	if (!was.w[3])
+		was = mapped(bpf_htonl(INADDR_LOOPBACK));
+	if (!is_localhost4(was.w[3])) {
+		forget(ctx, &was, port);
+		return false;
+	}
+	if (is_allowed(p, &was, port))
+		return true;
+	to_port = localhost_is(p, true, port, &to);
+	ctx->user_port = to_port;
 	ctx->user_ip4 = to.w[3];
+	remember(ctx, &to, to_port, &was, port);
+	return false;
 }
 
-static __always_inline void redirect6(const struct policy *p, struct bpf_sock_addr *ctx)
+static __always_inline bool redirect6(const struct policy *p, struct bpf_sock_addr *ctx)
 {
-	struct words a = user_ip6(ctx), to;
-	bool ip4 = is_mapped(&a);
+	struct words was = user_ip6(ctx), to;
+	__u32 port = ctx->user_port, to_port;
+	bool ip4 = is_mapped(&was);
 
-	if (ip4 ? a.w[3] && !is_localhost4(a.w[3]) : !is_any(&a) && !is_localhost6(&a))
-		return;
-	ctx->user_port = localhost_is(p, ip4, ctx->user_port, &to);
+	if (ip4 && !was.w[3])
+		was.w[3] = bpf_htonl(INADDR_LOOPBACK);
+	if (is_any(&was))
+		was.w[3] = bpf_htonl(1);
+	if (ip4 ? !is_localhost4(was.w[3]) : !is_localhost6(&was)) {
+		forget(ctx, &was, port);
+		return false;
+	}
+	if (is_allowed(p, &was, port))
+		return true;
+	to_port = localhost_is(p, ip4, port, &to);
+	ctx->user_port = to_port;
 	set_user_ip6(ctx, &to);
+	remember(ctx, &to, to_port, &was, port);
+	return false;
+}
+
+/* An answer, and getpeername(), are from whom the task has named. */
+static __always_inline void name4(struct bpf_sock_addr *ctx)
+{
+	struct words from = mapped(ctx->user_ip4);
+	struct reverse_key key = reverse_key(ctx, &from, ctx->user_port);
+	struct reverse_value *was = bpf_map_lookup_elem(&reverse, &key);
+
+	if (was) {
+		ctx->user_ip4 = was->ip[3];
+		ctx->user_port = was->port;
+	}
+}
+
+static __always_inline void name6(struct bpf_sock_addr *ctx)
+{
+	struct words from = user_ip6(ctx);
+	struct reverse_key key = reverse_key(ctx, &from, ctx->user_port);
+	struct reverse_value *was = bpf_map_lookup_elem(&reverse, &key);
+
+	if (was) {
+		from = (struct words){ { was->ip[0], was->ip[1], was->ip[2], was->ip[3] } };
+		set_user_ip6(ctx, &from);
+		ctx->user_port = was->port;
+	}
 }
 
 /*
@@ -188,8 +310,8 @@ static __always_inline int local4(const struct policy *p, struct bpf_sock_addr *
 }
 
 /*
- * A socket that is to have any address becomes one for IPv4 where there is no IPv6
- * address to give it.
+ * A socket that is to have any address gets one of each family. Where the kernel has room
+ * for one only, that is the IPv6 one. Without an IPv6 address it becomes one for IPv4.
  */
 static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *ctx)
 {
@@ -207,6 +329,9 @@ static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *
 		if (!is_any(&a) && !is_localhost6(&a) && !is_own6(p, &a))
 			return REFUSE;
 		to = own6(p);
+		/* A kernel without this loads no program that could get here. */
+		if (has_dual && p->has_ip4 && is_any(&a))
+			ctx->user_ip4 = p->ip4;
 	}
 	set_user_ip6(ctx, &to);
 	return ALLOW;
@@ -234,6 +359,30 @@ static __always_inline bool is_bound_to4(const struct bpf_sock_addr *ctx, __u32 
 		return false;
 	a = bound6(ctx->sk);
 	return is_mapped(&a) && a.w[3] == ip;
+}
+
+/*
+ * A source for a localhost that stays what it is, whose servers may want to see localhost.
+ * A socket that has the cgroup's address goes by that.
+ */
+static __always_inline int local_source(const struct policy *p, struct bpf_sock_addr *ctx,
+					bool is_ip4, bool from_mapped)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = bpf_htonl(INADDR_LOOPBACK),
+	};
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+
+	if (!ctx->sk)
+		return REFUSE;
+	if (is_bound(ctx))
+		return ALLOW;
+	if (is_ip4 && !from_mapped)
+		return bind_result(bpf_bind(ctx, (void *)&sin, sizeof(sin)));
+	sin6.sin6_addr.s6_addr32[2] = is_ip4 ? bpf_htonl(0xffff) : 0;
+	sin6.sin6_addr.s6_addr32[3] = bpf_htonl(is_ip4 ? INADDR_LOOPBACK : 1);
+	return bind_result(bpf_bind(ctx, (void *)&sin6, sizeof(sin6)));
 }
 
 /*
@@ -304,9 +453,15 @@ int autobind(struct bpf_sock_addr *ctx)
 
 	if (!p)
 		return REFUSE;
-	if (ctx->user_family == AF_INET)
+	/* What bind() was for is the cgroup's: localhost comes from local_source(). */
+	if (ctx->user_family == AF_INET) {
+		if (p->allowed && is_localhost4(ctx->user_ip4))
+			return ALLOW;
 		return was_own4(p, ctx->user_ip4) ? ALLOW : local4(p, ctx);
+	}
 	a = user_ip6(ctx);
+	if (p->allowed && (is_mapped(&a) ? is_localhost4(a.w[3]) : is_localhost6(&a)))
+		return ALLOW;
 	if (is_mapped(&a) ? was_own4(p, a.w[3]) : was_own6(p, &a))
 		return ALLOW;
 	return local6(p, ctx);
@@ -344,7 +499,8 @@ int connect4(struct bpf_sock_addr *ctx)
 
 	if (!p || !p->has_ip4)
 		return REFUSE;
-	redirect4(p, ctx);
+	if (redirect4(p, ctx))
+		return local_source(p, ctx, true, false);
 	return source4(p, ctx, false);
 }
 
@@ -357,7 +513,8 @@ int connect6(struct bpf_sock_addr *ctx)
 
 	if (!p || (ip4 ? !p->has_ip4 : !p->has_ip6))
 		return REFUSE;
-	redirect6(p, ctx);
+	if (redirect6(p, ctx))
+		return local_source(p, ctx, ip4, true);
 	return ip4 ? source4(p, ctx, true) : source6(p, ctx);
 }
 
@@ -406,5 +563,33 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 		ctx->msg_src_ip6[3] = p->ip6[3];
 	}
 	redirect6(p, ctx);
+	return ALLOW;
+}
+
+SEC("cgroup/recvmsg4")
+int recvmsg4(struct bpf_sock_addr *ctx)
+{
+	name4(ctx);
+	return ALLOW;
+}
+
+SEC("cgroup/recvmsg6")
+int recvmsg6(struct bpf_sock_addr *ctx)
+{
+	name6(ctx);
+	return ALLOW;
+}
+
+SEC("cgroup/getpeername4")
+int getpeername4(struct bpf_sock_addr *ctx)
+{
+	name4(ctx);
+	return ALLOW;
+}
+
+SEC("cgroup/getpeername6")
+int getpeername6(struct bpf_sock_addr *ctx)
+{
+	name6(ctx);
 	return ALLOW;
 }

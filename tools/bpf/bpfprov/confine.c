@@ -27,25 +27,28 @@
 
 #define BPFFS		"/sys/fs/bpf"
 #define CONFINE_DIR	BPFFS "/bpfprov"
-#define CGROUPFS	"/sys/fs/cgroup"
-#define CGROUP2_MAGIC	0x63677270
 #define BPFFS_MAGIC	0xcafe4a11
 /* CONFINE_DIR and an ID. */
 #define DIR_SIZE	64
+/* What to do about a cgroup that comes and goes. */
+#define REMAKE	"a unit's ExecStartPre=+bpfprov confine --self ... confines each new one"
 
 static struct {
 	const char *cgroup;
 	struct policy policy;
-	bool show, remove;
+	bool show, remove, self;
 } env;
 
-enum { OPT_IP = 1, OPT_MAP, OPT_SHOW, OPT_REMOVE };
+enum { OPT_IP = 1, OPT_MAP, OPT_ALLOW, OPT_SHOW, OPT_REMOVE, OPT_SELF };
 
 static const struct argp_option options[] = {
 	{ "ip", OPT_IP, "ADDR", 0, "the address; once for IPv4, once for IPv6", 0 },
 	{ "map", OPT_MAP, "localhost:PORT=ADDR:PORT", 0,
 	  "what goes to localhost:PORT goes to ADDR:PORT; [ADDR6]:PORT for IPv6", 0 },
+	{ "allow-localhost", OPT_ALLOW, "ADDR[:PORT]", 0,
+	  "this localhost stays what it is, as 127.0.0.53:53 for DNS", 0 },
 	{ "show", OPT_SHOW, NULL, 0, "show what is confined to what; all of it without CGROUP", 0 },
+	{ "self", OPT_SELF, NULL, 0, "the cgroup that this program runs in, for ExecStartPre=", 0 },
 	{ "remove", OPT_REMOVE, NULL, 0, "confine it no more", 0 },
 	{}
 };
@@ -61,7 +64,9 @@ static const char doc[] =
 	"on localhost listens on ADDR; connections come from ADDR; localhost is ADDR,\n"
 	"but for the ports that --map sends elsewhere. Any other local address, and a\n"
 	"family without ADDR, is refused with EPERM. It stays when this program ends.\n"
-	"A second call replaces addresses and maps in one step. Sockets that are bound\n"
+	"It ends with the cgroup: a unit's ExecStartPre=+bpfprov confine --self --ip ADDR\n"
+	"confines the cgroup of each start. localhost that --allow-localhost names is left\n"
+	"as it is. A second call replaces addresses and maps in one step. Sockets that are bound\n"
 	"or connected already stay as they are.\n"
 	"Needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN.";
 
@@ -114,6 +119,30 @@ static bool parse_redirect(char *s, struct redirect *r)
 	       parse_ip(to, r->ip, &is_ip4);
 }
 
+/* 127.0.0.53, 127.0.0.53:53, ::1 or [::1]:53 */
+static bool parse_allowed(char *s, struct redirect *r)
+{
+	char *colon = strrchr(s, ':'), *end;
+	bool is_ip4;
+
+	r->from_port = 0;
+	if (*s == '[') {
+		end = strchr(s, ']');
+		if (!end || (end[1] && (end[1] != ':' || !parse_port(end + 2, &r->from_port))))
+			return false;
+		*end = 0;
+		s++;
+	} else if (colon && strchr(s, ':') == colon) {
+		if (!parse_port(colon + 1, &r->from_port))
+			return false;
+		*colon = 0;
+	}
+	if (!parse_ip(s, r->ip, &is_ip4))
+		return false;
+	return is_ip4 ? ntohl(r->ip[3]) >> 24 == 127 :
+			!r->ip[0] && !r->ip[1] && !r->ip[2] && r->ip[3] == htonl(1);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct policy *p = &env.policy;
@@ -144,11 +173,24 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		free(copy);
 		p->redirects++;
 		return 0;
+	case OPT_ALLOW:
+		if (p->allowed == MAX_ALLOWED)
+			argp_error(state, "more than %d of --allow-localhost", MAX_ALLOWED);
+		copy = strdup(arg);
+		if (!copy || !parse_allowed(copy, &p->allow[p->allowed]))
+			argp_error(state, "--allow-localhost %s is not an address of localhost",
+				   arg);
+		free(copy);
+		p->allowed++;
+		return 0;
 	case OPT_SHOW:
 		env.show = true;
 		return 0;
 	case OPT_REMOVE:
 		env.remove = true;
+		return 0;
+	case OPT_SELF:
+		env.self = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (env.cgroup)
@@ -156,12 +198,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		env.cgroup = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (env.show + env.remove + (p->has_ip4 || p->has_ip6 || p->redirects) != 1)
+		if (env.show + env.remove + (p->has_ip4 || p->has_ip6 || p->redirects || p->allowed) != 1)
 			argp_error(state, "one of --ip, --show and --remove is needed");
-		if (!env.show && !env.cgroup)
-			argp_error(state, "which cgroup?");
-		if (p->redirects && !p->has_ip4 && !p->has_ip6)
-			argp_error(state, "--map needs --ip");
+		if (env.self && env.cgroup)
+			argp_error(state, "either CGROUP or --self");
+		if (!env.show && !env.cgroup && !env.self)
+			argp_error(state, "a cgroup is needed");
+		if ((p->redirects || p->allowed) && !p->has_ip4 && !p->has_ip6)
+			argp_error(state, "--map and --allow-localhost need --ip");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -169,65 +213,24 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* --- hooks ------------------------------------------------------------------ */
 
-#define HOOKS 9
-
-struct hook {
-	const char *name;
-	struct bpf_program *prog;
-	bool there;		/* pinned already */
+/*
+ * Names of programs and of pins. autobind comes first and post_bind next, so that no
+ * socket that the others have let pass is refused later; nothing depends on the rest of
+ * the order.
+ */
+static const char * const hook_names[] = {
+	"autobind", "bind4", "bind6", "connect4", "connect6", "sendmsg4", "sendmsg6",
+	"post_bind4", "post_bind6", "recvmsg4", "recvmsg6", "getpeername4", "getpeername6",
 };
 
-/*
- * autobind comes first and post_bind next, so that no socket that the others have
- * let pass is refused later; nothing depends on the rest of the order.
- */
-static void list_hooks(struct confine_bpf *skel, struct hook *hooks)
-{
-	hooks[0] = (struct hook){ "autobind", skel->progs.autobind };
-	hooks[1] = (struct hook){ "bind4", skel->progs.bind4 };
-	hooks[2] = (struct hook){ "bind6", skel->progs.bind6 };
-	hooks[3] = (struct hook){ "connect4", skel->progs.connect4 };
-	hooks[4] = (struct hook){ "connect6", skel->progs.connect6 };
-	hooks[5] = (struct hook){ "sendmsg4", skel->progs.sendmsg4 };
-	hooks[6] = (struct hook){ "sendmsg6", skel->progs.sendmsg6 };
-	hooks[7] = (struct hook){ "post_bind4", skel->progs.post_bind4 };
-	hooks[8] = (struct hook){ "post_bind6", skel->progs.post_bind6 };
-}
+#define HOOKS ARRAY_LEN(hook_names)
+
+struct hook {
+	struct bpf_program *prog;
+	bool there;		/* attached already */
+};
 
 /* --- places ------------------------------------------------------------------ */
-
-/* The path of CGROUP, and a descriptor of it, or -1 after saying why not. */
-static int open_cgroup(char *path, size_t size)
-{
-	const char *name = env.cgroup;
-	struct statfs fs;
-	int fd;
-
-	if ((size_t)snprintf(path, size, "%s", name) >= size) {
-		say("%.40s...: a path of less than %zu bytes is needed", name, size);
-		return -1;
-	}
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0 && !fstatfs(fd, &fs) && fs.f_type == CGROUP2_MAGIC)
-		return fd;
-	if (fd >= 0)
-		close(fd);
-	if ((size_t)snprintf(path, size, CGROUPFS "/%s", name) >= size) {
-		say("%.40s...: a path of less than %zu bytes is needed", name, size);
-		return -1;
-	}
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0) {
-		say("there is no cgroup %s", name);
-		return -1;
-	}
-	if (fstatfs(fd, &fs) || fs.f_type != CGROUP2_MAGIC) {
-		say("%s is no cgroup of version 2", path);
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
 
 static bool have_bpffs(void)
 {
@@ -271,6 +274,20 @@ static int pinned(const char *dir, const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	return bpf_obj_get(path);
+}
+
+/* The pin whose cgroup is still there; a link that was detached names none. */
+static bool is_attached(const char *dir, const char *name)
+{
+	struct bpf_link_info info = {};
+	__u32 len = sizeof(info);
+	int link = pinned(dir, name);
+	bool ok;
+
+	ok = link >= 0 && !bpf_link_get_info_by_fd(link, &info, &len) && info.cgroup.cgroup_id;
+	if (link >= 0)
+		close(link);
+	return ok;
 }
 
 /* --- policies ---------------------------------------------------------------- */
@@ -320,7 +337,7 @@ static int replace_policy(int policies, const struct policy *p)
 	return err;
 }
 
-/* --- confine ------------------------------------------------------------------ */
+/* --- pins --------------------------------------------------------------------- */
 
 static void unpin(const char *dir, const char *name)
 {
@@ -334,7 +351,8 @@ static void unpin(const char *dir, const char *name)
 static int attach(struct hook *hooks, int cgroup, const char *dir)
 {
 	char path[DIR_SIZE + 256];
-	int i, fd, err;
+	int fd, err;
+	size_t i;
 
 	for (i = 0; i < HOOKS; i++) {
 		if (hooks[i].there || !bpf_program__autoload(hooks[i].prog))
@@ -342,16 +360,18 @@ static int attach(struct hook *hooks, int cgroup, const char *dir)
 		fd = bpf_link_create(bpf_program__fd(hooks[i].prog), cgroup,
 				     bpf_program__expected_attach_type(hooks[i].prog), NULL);
 		err = fd < 0 ? -errno : 0;
-		snprintf(path, sizeof(path), "%s/%s", dir, hooks[i].name);
+		/* One that was detached is still pinned. */
+		unpin(dir, hook_names[i]);
+		snprintf(path, sizeof(path), "%s/%s", dir, hook_names[i]);
 		if (!err && bpf_obj_pin(fd, path))
 			err = -errno;
 		if (fd >= 0)
 			close(fd);
 		if (err) {
-			say("attaching %s: %s", hooks[i].name, strerror(-err));
-			while (--i >= 0)
+			say("attaching %s: %s", hook_names[i], strerror(-err));
+			while (i-- > 0)
 				if (!hooks[i].there && bpf_program__autoload(hooks[i].prog))
-					unpin(dir, hooks[i].name);
+					unpin(dir, hook_names[i]);
 			return err;
 		}
 	}
@@ -369,7 +389,8 @@ static void remove_dir(const char *dir)
 	 * last reference detaches them some time later; this is to be over now.
 	 */
 	while (d && (e = readdir(d))) {
-		if (*e->d_name == '.' || !strcmp(e->d_name, "policy"))
+		if (*e->d_name == '.' || !strcmp(e->d_name, "policy") ||
+		    !strcmp(e->d_name, "reverse"))
 			continue;
 		link = pinned(dir, e->d_name);
 		if (link >= 0) {
@@ -380,18 +401,173 @@ static void remove_dir(const char *dir)
 	}
 	if (d)
 		closedir(d);
+	unpin(dir, "reverse");
 	unpin(dir, "policy");
 	rmdir(dir);
+}
+
+/*
+ * Can AF_INET6 sockets have an address of each family? Such a kernel lets bind6 programs
+ * access user_ip4.
+ */
+static bool has_dual(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = BPF_REG_0, .src_reg = BPF_REG_1,
+		  .off = offsetof(struct bpf_sock_addr, user_ip4) },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET6_BIND);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "has_dual", "GPL", insns,
+			       ARRAY_LEN(insns), &opts);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* --- other cgroups that are confined --------------------------------------------- */
+
+enum state {
+	CONFINED,
+	NOT_WHOLE,	/* the cgroup is there, and a hook is not attached */
+	REMADE,		/* another cgroup has its path */
+	REMOVED,
+};
+
+static bool is_hook_missing(const char *dir, size_t i)
+{
+	return (strcmp(hook_names[i], "autobind") || has_feature(AUTOBIND)) &&
+	       !is_attached(dir, hook_names[i]);
+}
+
+static enum state state_of(const char *dir, const char *id, const struct policy *p)
+{
+	struct stat st;
+	size_t i;
+
+	if (stat(p->cgroup, &st))
+		return REMOVED;
+	if (st.st_ino != strtoull(id, NULL, 10))
+		return REMADE;
+	for (i = 0; i < HOOKS; i++)
+		if (is_hook_missing(dir, i))
+			return NOT_WHOLE;
+	return CONFINED;
+}
+
+/* The policy in @dir. False: there is none, or it is of another version. */
+static bool policy_in(const char *dir, struct policy *p)
+{
+	int policies = pinned(dir, "policy");
+	bool ok;
+
+	ok = policies >= 0 && read_policy(policies, p);
+	if (policies >= 0)
+		close(policies);
+	p->cgroup[sizeof(p->cgroup) - 1] = 0;
+	return ok;
+}
+
+/* Call @fn for each cgroup that was confined, until it returns other than 0. */
+static int each_confined(int (*fn)(void *ctx, const char *dir, const char *id), void *ctx)
+{
+	char dir[DIR_SIZE];
+	struct dirent *e;
+	int rc = 0;
+	DIR *d;
+
+	d = opendir(CONFINE_DIR);
+	while (d && !rc && (e = readdir(d))) {
+		if (*e->d_name < '0' || *e->d_name > '9')
+			continue;
+		snprintf(dir, sizeof(dir), CONFINE_DIR "/%.20s", e->d_name);
+		rc = fn(ctx, dir, e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return rc;
+}
+
+static bool is_below(const char *path, const char *top)
+{
+	size_t len = strlen(top);
+
+	return !strncmp(path, top, len) && path[len] == '/';
+}
+
+/*
+ * Hooks of a cgroup and of those above it all have to agree. Where one allows an address
+ * that another refuses, no socket can be bound.
+ */
+static bool allows_more(const struct policy *p, const struct policy *than)
+{
+	return (p->has_ip4 && (!than->has_ip4 || p->ip4 != than->ip4)) ||
+	       (p->has_ip6 && (!than->has_ip6 || memcmp(p->ip6, than->ip6, sizeof(p->ip6))));
+}
+
+/* Refuse what could not work; forget what was here before the cgroup was made again. */
+static int check_other(void *ctx, const char *dir, const char *id)
+{
+	const char *path = ctx;
+	struct policy other;
+	enum state state;
+
+	if (!policy_in(dir, &other))
+		return 0;
+	state = state_of(dir, id, &other);
+	if (state == REMADE && !strcmp(other.cgroup, path)) {
+		int lock = lock_dir(dir, false);
+
+		if (lock >= 0) {
+			remove_dir(dir);
+			close(lock);
+		}
+		return 0;
+	}
+	if (state == REMOVED || state == REMADE)
+		return 0;
+	if (is_below(path, other.cgroup) && allows_more(&env.policy, &other)) {
+		say("%s, which is above, is confined to other addresses: nothing could be bound",
+		    other.cgroup);
+		return BPFPROV_FAILED;
+	}
+	if (is_below(other.cgroup, path) && allows_more(&other, &env.policy)) {
+		say("%s, which is below, is confined to other addresses: nothing could be bound",
+		    other.cgroup);
+		return BPFPROV_FAILED;
+	}
+	return 0;
+}
+
+/* --- confine ------------------------------------------------------------------ */
+
+/*
+ * The last address that is not the one of now: sockets that have it keep it, also when
+ * the same policy is applied again.
+ */
+static void keep_old(struct policy *p, const struct policy *old)
+{
+	bool same4 = p->has_ip4 && old->has_ip4 && p->ip4 == old->ip4;
+	bool same6 = p->has_ip6 && old->has_ip6 && !memcmp(p->ip6, old->ip6, sizeof(p->ip6));
+
+	p->old_ip4 = old->has_ip4 && !same4 ? old->ip4 : old->old_ip4;
+	memcpy(p->old_ip6, old->has_ip6 && !same6 ? old->ip6 : old->old_ip6,
+	       sizeof(p->old_ip6));
 }
 
 static int do_confine(int cgroup, const char *dir, const char *path)
 {
 	struct policy old, *p = &env.policy;
-	int policies = -1, lock, i, fd, err, rc = BPFPROV_FAILED;
+	int policies = -1, reverse = -1, lock, err, rc = BPFPROV_FAILED;
 	struct hook hooks[HOOKS];
 	struct confine_bpf *skel;
 	bool missing = false;
+	size_t i;
 
+	if (each_confined(check_other, (void *)path))
+		return BPFPROV_FAILED;
 	p->version = POLICY_VERSION;
 	snprintf(p->cgroup, sizeof(p->cgroup), "%s", path);
 	if (!has_feature(AUTOBIND))
@@ -408,37 +584,40 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		goto close_lock;
 	}
 	bpf_program__set_autoload(skel->progs.autobind, has_feature(AUTOBIND));
-	list_hooks(skel, hooks);
+	/* For a libbpf that does not have its section. */
+	bpf_program__set_type(skel->progs.autobind, BPF_PROG_TYPE_CGROUP_SOCK_ADDR);
+	bpf_program__set_expected_attach_type(skel->progs.autobind, BPF_CGROUP_INET_AUTOBIND);
+	skel->rodata->has_dual = has_dual();
+	if (p->has_ip4 && p->has_ip6 && !skel->rodata->has_dual)
+		say("%sreduced:%s AF_INET6 sockets have one address on this kernel: those that are bound to any have the IPv6 one, and no IPv4",
+		    colour(stderr, YELLOW), colour(stderr, PLAIN));
+	policies = pinned(dir, "policy");
 	for (i = 0; i < HOOKS; i++) {
-		fd = pinned(dir, hooks[i].name);
-		hooks[i].there = fd >= 0;
-		if (fd >= 0)
-			close(fd);
-		else if (bpf_program__autoload(hooks[i].prog))
-			missing = true;
+		hooks[i].prog = bpf_object__find_program_by_name(skel->obj, hook_names[i]);
+		hooks[i].there = policies >= 0 && is_attached(dir, hook_names[i]);
+		missing |= !hooks[i].there && bpf_program__autoload(hooks[i].prog);
 	}
 
 	/*
 	 * What is attached has the new policy with this one update. What is not
 	 * attached yet comes after it, and finds it.
 	 */
-	policies = pinned(dir, "policy");
 	if (policies >= 0) {
 		if (!read_policy(policies, &old)) {
 			say("%s was confined by another version of this program: --remove first",
 			    env.cgroup);
 			goto destroy;
 		}
-		if (old.has_ip4)
-			p->old_ip4 = old.ip4;
-		if (old.has_ip6)
-			memcpy(p->old_ip6, old.ip6, sizeof(old.ip6));
+		keep_old(p, &old);
 		err = replace_policy(policies, p);
 		if (err) {
 			say("replacing the policy: %s", strerror(-err));
 			goto destroy;
 		}
 		bpf_map__reuse_fd(skel->maps.policies, policies);
+		reverse = pinned(dir, "reverse");
+		if (reverse >= 0)
+			bpf_map__reuse_fd(skel->maps.reverse, reverse);
 	}
 	if (missing) {
 		err = confine_bpf__load(skel);
@@ -448,11 +627,14 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			goto undo;
 		}
 		if (policies < 0) {
-			char pin[DIR_SIZE + 8];
+			char pin[DIR_SIZE + 16];
 
 			err = replace_policy(bpf_map__fd(skel->maps.policies), p);
 			snprintf(pin, sizeof(pin), "%s/policy", dir);
 			if (!err && bpf_obj_pin(bpf_map__fd(skel->maps.policies), pin))
+				err = -errno;
+			snprintf(pin, sizeof(pin), "%s/reverse", dir);
+			if (!err && bpf_obj_pin(bpf_map__fd(skel->maps.reverse), pin))
 				err = -errno;
 			if (err) {
 				say("the policy: %s", strerror(-err));
@@ -466,6 +648,8 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		}
 	}
 	rc = BPFPROV_OK;
+	if (!env.self)
+		say("holds until the cgroup is removed, as a unit's is when it stops; %s", REMAKE);
 	goto destroy;
 undo:
 	if (policies < 0)
@@ -476,6 +660,8 @@ destroy:
 	confine_bpf__destroy(skel);
 	if (policies >= 0)
 		close(policies);
+	if (reverse >= 0)
+		close(reverse);
 close_lock:
 	close(lock);
 	return rc;
@@ -492,35 +678,23 @@ static void print_ip(const __u32 ip[4])
 	printf("%s", s);
 }
 
-/* Is the cgroup that the link was attached to still there? */
-static bool is_attached(int link)
+static int show_dir(void *ctx, const char *dir, const char *id)
 {
-	struct bpf_link_info info = {};
-	__u32 len = sizeof(info);
-
-	return !bpf_link_get_info_by_fd(link, &info, &len) && info.cgroup.cgroup_id;
-}
-
-static int show_dir(const char *dir, const char *id)
-{
-	static const char * const names[HOOKS] = {
-		"autobind", "bind4", "bind6", "connect4", "connect6", "sendmsg4", "sendmsg6",
-		"post_bind4", "post_bind6",
-	};
-	int policies = pinned(dir, "policy"), link;
+	int *worst = ctx, rc = BPFPROV_OK;
+	enum state state;
 	struct policy p;
 	__u32 i;
-	bool ok;
 
-	ok = policies >= 0 && read_policy(policies, &p);
-	if (policies >= 0)
-		close(policies);
-	if (!ok) {
+	if (!policy_in(dir, &p)) {
 		say("cgroup %s: its policy cannot be read", id);
-		return BPFPROV_FAILED;
+		*worst = BPFPROV_FAILED;
+		return 0;
 	}
-	p.cgroup[sizeof(p.cgroup) - 1] = 0;
-	printf("%s%s%s (id %s)\n", colour(stdout, BOLD), p.cgroup, colour(stdout, PLAIN), id);
+	state = state_of(dir, id, &p);
+	printf("%s%s%s (id %s)%s\n", colour(stdout, BOLD), p.cgroup, colour(stdout, PLAIN), id,
+	       state == REMOVED ? ": the cgroup is gone" :
+	       state == REMADE ? ": not confined: the cgroup was removed and made again" :
+	       state == NOT_WHOLE ? ": not confined: a hook is not attached" : "");
 	if (p.has_ip4) {
 		const __u32 ip[4] = { 0, 0, htonl(0xffff), p.ip4 };
 
@@ -541,39 +715,109 @@ static int show_dir(const char *dir, const char *id)
 		print_ip(r->ip);
 		printf("%s:%u\n", ip4 ? "" : "]", ntohs(r->to_port));
 	}
+	for (i = 0; i < p.allowed && i < MAX_ALLOWED; i++) {
+		bool ip4 = p.allow[i].ip[2] == htonl(0xffff);
+
+		printf("  allow-localhost %s", ip4 ? "" : "[");
+		print_ip(p.allow[i].ip);
+		printf("%s", ip4 ? "" : "]");
+		if (p.allow[i].from_port)
+			printf(":%u", ntohs(p.allow[i].from_port));
+		printf("\n");
+	}
 	printf("  hooks");
-	for (i = 0; i < ARRAY_LEN(names); i++) {
-		link = pinned(dir, names[i]);
-		if (link >= 0)
-			printf(" %s%s", names[i], is_attached(link) ? "" : "(cgroup is gone)");
+	for (i = 0; i < HOOKS; i++) {
+		if (is_attached(dir, hook_names[i]))
+			printf(" %s", hook_names[i]);
 		else
-			printf(" %sno-%s%s", colour(stdout, RED), names[i], colour(stdout, PLAIN));
-		if (link >= 0)
-			close(link);
+			printf(" %sno-%s%s", colour(stdout, RED), hook_names[i],
+			       colour(stdout, PLAIN));
 	}
 	printf("\n");
-	return BPFPROV_OK;
+	if (state == NOT_WHOLE) {
+		say("%s: not all hooks are attached: confine it again", p.cgroup);
+		rc = BPFPROV_FAILED;
+	} else if (state == REMADE) {
+		say("%s: made again since it was confined; %s", p.cgroup, REMAKE);
+		rc = BPFPROV_GONE;
+	} else if (state == REMOVED) {
+		rc = BPFPROV_GONE;
+	}
+	if (rc)
+		*worst = rc;
+	return 0;
 }
 
-static int show_all(void)
+/* Was the cgroup that had this path before confined? */
+static int was_confined(void *ctx, const char *dir, const char *id)
 {
-	int rc = BPFPROV_OK, one;
-	struct dirent *e;
-	char dir[DIR_SIZE];
-	DIR *d;
+	struct policy p;
 
-	d = opendir(CONFINE_DIR);
-	while (d && (e = readdir(d))) {
-		if (*e->d_name < '0' || *e->d_name > '9')
+	return policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE;
+}
+
+/* The path of the cgroup of this process, without the one that systemd starts helpers in. */
+static int own_cgroup(char *path, size_t size)
+{
+	static const char control[] = "/.control";
+	FILE *f = fopen("/proc/self/cgroup", "r");
+	char line[CGROUP_PATH - 16];
+	size_t len;
+
+	*path = 0;
+	while (f && fgets(line, sizeof(line), f)) {
+		/* A longer path than a policy can hold has no end here. */
+		len = strcspn(line, "\n");
+		if (strncmp(line, "0::/", 4) || !line[len])
 			continue;
-		snprintf(dir, sizeof(dir), CONFINE_DIR "/%.20s", e->d_name);
-		one = show_dir(dir, e->d_name);
-		if (one)
-			rc = one;
+		line[len] = 0;
+		snprintf(path, size, "/sys/fs/cgroup%s", line + 3);
 	}
-	if (d)
-		closedir(d);
-	return rc;
+	if (f)
+		fclose(f);
+	len = strlen(path);
+	if (len > strlen(control) && !strcmp(path + len - strlen(control), control))
+		path[len - strlen(control)] = 0;
+	return *path ? 0 : -1;
+}
+
+/*
+ * The directory of the cgroup that was named, and a descriptor of it; -1 where it is
+ * named by the ID of one that may be gone, -2 after saying why there is none.
+ */
+static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char *id,
+		       size_t id_size)
+{
+	const char *name = env.cgroup, *digits = name;
+	char fd_path[32];
+	struct stat st;
+	ssize_t len;
+	int cgroup;
+
+	if (!strncmp(name, "id:", 3))
+		digits = name + 3;
+	snprintf(id, id_size, "%.20s", digits);
+	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
+	if (*digits && !digits[strspn(digits, "0123456789")] && !access(dir, F_OK)) {
+		snprintf(path, size, "/sys/fs/cgroup/%s", name);
+		/* A cgroup can have digits for a name. */
+		if (digits != name || (access(name, F_OK) && access(path, F_OK)))
+			return -1;
+	}
+	cgroup = open_cgroup(name, path, size);
+	if (cgroup < 0)
+		return -2;
+	snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", cgroup);
+	len = readlink(fd_path, path, size - 1);
+	if (len < 0 || fstat(cgroup, &st)) {
+		say("%s: %s", name, strerror(errno));
+		close(cgroup);
+		return -2;
+	}
+	path[len] = 0;
+	snprintf(id, id_size, "%llu", (unsigned long long)st.st_ino);
+	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
+	return cgroup;
 }
 
 int cmd_confine(int argc, char **argv)
@@ -586,34 +830,29 @@ int cmd_confine(int argc, char **argv)
 	};
 	/* CAP_SYS_ADMIN: to read a policy that is in force, by its ID. */
 	static const int caps[] = { CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN, -1 };
-	char path[CGROUP_PATH], dir[DIR_SIZE], id[24];
-	int cgroup = -1, lock, rc;
-	struct stat st;
+	char path[CGROUP_PATH], own[CGROUP_PATH], dir[DIR_SIZE], id[24];
+	int cgroup, lock, rc = BPFPROV_OK;
 
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
 	if (!have_bpffs())
 		return BPFPROV_FAILED;
+	if (env.self) {
+		if (own_cgroup(own, sizeof(own))) {
+			say("this process is not in a cgroup v2");
+			return BPFPROV_GONE;
+		}
+		env.cgroup = own;
+	}
 	if (!env.cgroup) {
-		rc = show_all();
+		each_confined(show_dir, &rc);
 		return finish_output(stdout, "standard output") ? BPFPROV_FAILED : rc;
 	}
 
-	/* One that is gone can be named by its ID, which --show prints. */
-	snprintf(id, sizeof(id), "%s", env.cgroup);
-	snprintf(dir, sizeof(dir), CONFINE_DIR "/%s", id);
-	if (env.cgroup[strspn(env.cgroup, "0123456789")] || access(dir, F_OK)) {
-		cgroup = open_cgroup(path, sizeof(path));
-		if (cgroup < 0)
-			return BPFPROV_GONE;
-		if (fstat(cgroup, &st)) {
-			say("%s: %s", path, strerror(errno));
-			return BPFPROV_FAILED;
-		}
-		snprintf(id, sizeof(id), "%llu", (unsigned long long)st.st_ino);
-		snprintf(dir, sizeof(dir), CONFINE_DIR "/%s", id);
-	}
+	cgroup = find_cgroup(path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
+	if (cgroup == -2)
+		return BPFPROV_GONE;
 	if (!env.show && !env.remove) {
 		if (cgroup < 0) {
 			say("there is no cgroup %s", env.cgroup);
@@ -628,11 +867,14 @@ int cmd_confine(int argc, char **argv)
 		close(cgroup);
 	lock = lock_dir(dir, false);
 	if (lock < 0) {
-		say("%s is not confined", env.cgroup);
+		if (cgroup >= 0 && each_confined(was_confined, path))
+			say("%s is not confined: it was made again since; %s", env.cgroup, REMAKE);
+		else
+			say("%s is not confined", env.cgroup);
 		return BPFPROV_GONE;
 	}
 	if (env.show) {
-		rc = show_dir(dir, id);
+		show_dir(&rc, dir, id);
 		if (finish_output(stdout, "standard output"))
 			rc = BPFPROV_FAILED;
 	} else {

@@ -4,8 +4,9 @@
 #define __BPFPROV_CONFINE_H
 
 /* Changes with struct policy, and with what the hooks do with it. */
-#define POLICY_VERSION	1
+#define POLICY_VERSION	2
 #define MAX_REDIRECTS	16
+#define MAX_ALLOWED	8
 #define CGROUP_PATH	512
 
 /* To localhost, to this port: goes there instead. All in network byte order. */
@@ -26,6 +27,9 @@ struct policy {
 	 */
 	__u32 old_ip4;
 	__u32 old_ip6[4];
+	/* Localhost that stays what it is; from_port 0: any. */
+	__u32 allowed;
+	struct redirect allow[MAX_ALLOWED];
 	__u32 redirects;
 	struct redirect redirect[MAX_REDIRECTS];
 	char cgroup[CGROUP_PATH];	/* as it was named: for --show */

@@ -25,6 +25,8 @@
 
 #define HOLD_NS		50000000ULL
 #define MAX_PENDING	1000000
+/* Programs that are remembered: more than most have at once. */
+#define MAX_PROGS	65536
 
 static struct {
 	bool now, json;
@@ -50,7 +52,7 @@ static const char doc[] =
 	"Each line has the time, what happened, ID and number of the subprogram, program\n"
 	"type, tag, range, name, and who did it: ~ when that task has only finished what\n"
 	"another one began. A range goes on being valid until another one overlaps it.\n"
-	"Needs CAP_PERFMON; CAP_SYS_ADMIN for --now and without bpf-subprog.";
+	"Needs CAP_PERFMON; CAP_SYS_ADMIN for --now, and for names without bpf-subprog.";
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -91,6 +93,7 @@ static const char * const what_names[] = {
 struct event {
 	enum what what;
 	uint64_t realtime;	/* ns */
+	uint64_t boottime;	/* of what came from a ring */
 	struct bpf_text text;
 	uint32_t pid;
 	bool async;
@@ -312,14 +315,15 @@ struct pending {
 
 static struct {
 	bool subprog;			/* the kernel has attr.bpf_subprog */
-	uint64_t real;			/* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	uint64_t real;			/* CLOCK_REALTIME - CLOCK_BOOTTIME, now */
 	struct pending *pending;
 	size_t count, room;
 	uint64_t next;			/* the number that comes next; 0: any */
-	uint64_t begin, end;		/* CLOCK_REALTIME: all rings were there, and read */
+	uint64_t begin, end;		/* CLOCK_BOOTTIME: all rings were there, and read */
 	uint64_t events, lost, gone, counted;
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */
+	size_t prog_count;
 } stream;
 
 static void hold(const struct event *e, uint64_t order)
@@ -346,6 +350,7 @@ static struct event new_event(enum what what, const struct ring_id *id)
 	return (struct event){
 		.what = what,
 		.realtime = stream.real + id->time,
+		.boottime = id->time,
 		.pid = id->pid,
 		.has_pid = true,
 		.cpu = id->cpu,
@@ -426,20 +431,28 @@ static struct prog *find_prog(uint32_t id)
 	return p ? *p : NULL;
 }
 
+static void forget_prog(struct prog *p)
+{
+	tdelete(p, &stream.progs, by_id);
+	free_prog(p);
+	stream.prog_count--;
+}
+
 static void add_prog(uint32_t id)
 {
 	struct prog *p = find_prog(id);
 
-	if (p) {	/* the ID was given again, and we missed the end of the first */
-		tdelete(p, &stream.progs, by_id);
-		free_prog(p);
-	}
-	p = calloc(1, sizeof(*p));
+	if (p)	/* the ID was given again, and we missed the end of the first */
+		forget_prog(p);
+	/* If that many ends were lost, or there are so many: those have an ID only. */
+	p = stream.prog_count < MAX_PROGS ? calloc(1, sizeof(*p)) : NULL;
 	if (!p)
 		return;
 	p->id = id;
 	if (bpf_text_of(id, NULL, remember, p) || !p->count || !tsearch(p, &stream.progs, by_id))
 		free_prog(p);
+	else
+		stream.prog_count++;
 }
 
 static void read_prog(const struct perf_event_header *h, const struct ring_id *id)
@@ -466,10 +479,8 @@ static void read_prog(const struct perf_event_header *h, const struct ring_id *i
 		e.text = p->text[i];
 		hold(&e, id->time);
 	}
-	if (e.what == UNLOAD) {
-		tdelete(p, &stream.progs, by_id);
-		free_prog(p);
-	}
+	if (e.what == UNLOAD)
+		forget_prog(p);
 }
 
 static void read_ksymbol(const struct perf_event_header *h, const struct ring_id *id)
@@ -554,10 +565,10 @@ static void release(uint64_t now, bool all)
 		if (!all && !(stream.subprog && p->order == stream.next) &&
 		    now < p->since + HOLD_NS)
 			break;
-		ignored = all && p->e.realtime > stream.end;
+		ignored = all && p->e.boottime > stream.end;
 		if (stream.subprog && stream.next && p->order > stream.next && !ignored)
 			say_lost(stream.next, p->order - 1, p->e.realtime);
-		if (stream.subprog && p->order >= stream.next && p->e.realtime > stream.begin)
+		if (stream.subprog && p->order >= stream.next && p->e.boottime > stream.begin)
 			stream.next = p->order + 1;
 		if (ignored)
 			continue;
@@ -580,7 +591,13 @@ static int listen_all(struct rings *rings)
 		.wakeup_watermark = 1,
 	};
 
-	return rings_open(rings, &attr, env.pages);
+	return rings_open(rings, &attr, CLOCK_BOOTTIME, env.pages);
+}
+
+/* The time of day may be set while we listen. */
+static void read_clocks(void)
+{
+	stream.real = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
 }
 
 static int follow(void)
@@ -593,13 +610,11 @@ static int follow(void)
 	if (!stream.subprog)
 		say_reduced(BPF_SUBPROG,
 			    "what is gone at once has no name and range, losses are not located");
-	stream.real = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC);
+	read_clocks();
 	err = listen_all(&rings);
-	if (err) {
-		say("perf_event_open(): %s", strerror(-err));
+	if (err)
 		return is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
-	}
-	stream.begin = stream.real + clock_ns(CLOCK_MONOTONIC);
+	stream.begin = clock_ns(CLOCK_BOOTTIME);
 	say("listening on %d CPUs, %ld pages each", rings.count, env.pages);
 	end = clock_ns(CLOCK_MONOTONIC) + env.seconds * NSEC_PER_SEC;
 	while (!exiting() && !ferror(stdout)) {
@@ -607,12 +622,13 @@ static int follow(void)
 			break;
 		rings_wait(&rings, 20);
 		now = clock_ns(CLOCK_MONOTONIC);
+		read_clocks();
 		rings_read(&rings, read_record, NULL);
 		release(now, false);
 		fflush(stdout);
 	}
 	/* Who has taken a number by now writes its record a little later. */
-	stream.end = stream.real + clock_ns(CLOCK_MONOTONIC);
+	stream.end = clock_ns(CLOCK_BOOTTIME);
 	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
 	release(0, true);
@@ -633,16 +649,17 @@ static int follow(void)
 int cmd_events(int argc, char **argv)
 {
 	static const struct argp argp = { .options = options, .parser = parse, .doc = doc };
-	int caps[3] = { CAP_PERFMON, -1, -1 };
+	int caps[] = { CAP_PERFMON, -1 };
 	int rc;
 
 	parse_args(&argp, argc, argv);
 	if (env.now)
 		caps[0] = CAP_SYS_ADMIN;
-	else if (!has_feature(BPF_SUBPROG))
-		caps[1] = CAP_SYS_ADMIN;
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
+	if (!env.now && !has_feature(BPF_SUBPROG) && !have_cap(CAP_SYS_ADMIN))
+		say("%sreduced:%s without CAP_SYS_ADMIN, programs have an ID and a tag only",
+		    colour(stderr, YELLOW), colour(stderr, PLAIN));
 	catch_signals();
 	rc = env.now ? list_loaded() : follow();
 	if (finish_output(stdout, "standard output"))

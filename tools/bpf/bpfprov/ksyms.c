@@ -6,11 +6,14 @@
 
 #include "ksyms.h"
 
-/* Names are kept one after the other; while they grow, as offsets. */
-static int add(struct ksyms *k, uint64_t addr, const char *name, bool is_bpf,
+/*
+ * Names are kept one after the other, each with its module after it, which may be "";
+ * while they grow, as offsets.
+ */
+static int add(struct ksyms *k, uint64_t addr, const char *name, const char *module,
 	       size_t *used, size_t *size, size_t *room)
 {
-	size_t len = strlen(name) + 1;
+	size_t name_len = strlen(name) + 1, len = name_len + strlen(module) + 1;
 	void *p;
 
 	if (k->count == *room) {
@@ -27,8 +30,13 @@ static int add(struct ksyms *k, uint64_t addr, const char *name, bool is_bpf,
 			return -ENOMEM;
 		k->names = p;
 	}
-	memcpy(k->names + *used, name, len);
-	k->sym[k->count++] = (struct ksym){ addr, (const char *)*used, is_bpf };
+	memcpy(k->names + *used, name, name_len);
+	memcpy(k->names + *used + name_len, module, len - name_len);
+	k->sym[k->count++] = (struct ksym){
+		.addr = addr,
+		.name = (const char *)*used,
+		.is_bpf = !strcmp(module, "bpf"),
+	};
 	*used += len;
 	return 0;
 }
@@ -61,14 +69,20 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 		any |= addr;
 		is_bpf = !strcmp(module, "bpf");
 		if (is_bpf || !only_bpf)
-			err = add(k, addr, name, is_bpf, &used, &names, &room);
+			err = add(k, addr, name, module, &used, &names, &room);
 	}
 	free(line);
 	fclose(f);
 	if (err)
 		return err;
-	for (i = 0; i < k->count; i++)
-		k->sym[i].name = k->names + (size_t)k->sym[i].name;
+	for (i = 0; i < k->count; i++) {
+		struct ksym *sym = &k->sym[i];
+
+		sym->name = k->names + (size_t)sym->name;
+		sym->module = sym->name + strlen(sym->name) + 1;
+		if (!*sym->module)
+			sym->module = NULL;
+	}
 	if (!any)
 		return -EACCES;
 	if (k->count)

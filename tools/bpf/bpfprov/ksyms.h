@@ -10,6 +10,7 @@
 struct ksym {
 	uint64_t addr;
 	const char *name;
+	const char *module;	/* NULL: the kernel itself */
 	bool is_bpf;
 };
 

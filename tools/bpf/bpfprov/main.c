@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* bpfprov - say where code came from and where traffic goes. */
+/* bpfprov - where code came from and where traffic goes. This file only dispatches. */
 #include <bpf/libbpf.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <linux/capability.h>
 
 #include "bpfprov.h"
 
@@ -27,201 +22,6 @@ static const struct command {
 };
 
 static const struct command *command;
-
-static bool signalled;
-
-void say(const char *fmt, ...)
-{
-	va_list ap;
-
-	/* In order with what was printed, where both go to one place. */
-	fflush(stdout);
-	fprintf(stderr, "bpfprov%s%s: ", command ? " " : "", command ? command->name : "");
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
-
-static void on_signal(int sig)
-{
-	__atomic_store_n(&signalled, true, __ATOMIC_RELAXED);
-}
-
-bool exiting(void)
-{
-	return __atomic_load_n(&signalled, __ATOMIC_RELAXED);
-}
-
-uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-void catch_signals(void)
-{
-	/* Without SA_RESTART: what waits is to end. A second one kills. */
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESETHAND };
-
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
-}
-
-static const char *cap_name(int cap)
-{
-	switch (cap) {
-	case CAP_BPF:
-		return "CAP_BPF";
-	case CAP_PERFMON:
-		return "CAP_PERFMON";
-	case CAP_NET_ADMIN:
-		return "CAP_NET_ADMIN";
-	case CAP_SYS_ADMIN:
-		return "CAP_SYS_ADMIN";
-	case CAP_SYS_PTRACE:
-		return "CAP_SYS_PTRACE";
-	default:
-		return "a capability";
-	}
-}
-
-static bool has_cap(const struct __user_cap_data_struct *data, int cap)
-{
-	return data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
-}
-
-bool have_caps(const int *caps)
-{
-	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
-	char missing[128] = "";
-
-	if (syscall(SYS_capget, &hdr, data))
-		return true;	/* it is for the kernel to refuse then */
-	for (; *caps >= 0; caps++) {
-		if (has_cap(data, *caps) ||
-		    ((*caps == CAP_BPF || *caps == CAP_PERFMON) && has_cap(data, CAP_SYS_ADMIN)))
-			continue;
-		if (*missing)
-			strcat(missing, " and ");
-		strcat(missing, cap_name(*caps));
-	}
-	if (*missing)
-		say("needs %s", missing);
-	return !*missing;
-}
-
-bool is_denied(int err)
-{
-	return err == EPERM || err == EACCES;
-}
-
-void parse_args(const struct argp *argp, int argc, char **argv)
-{
-	argp_err_exit_status = BPFPROV_USAGE;
-	if (argp_parse(argp, argc, argv, 0, NULL, NULL))
-		exit(BPFPROV_USAGE);
-}
-
-long parse_number(struct argp_state *state, const char *arg, const char *what,
-		  long min, long max)
-{
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(arg, &end, 10);
-	if (errno || end == arg || *end || n < min || n > max)
-		argp_error(state, "%s: %s is no number from %ld to %ld", what, arg, min, max);
-	return n;
-}
-
-long parse_ring_pages(struct argp_state *state, const char *arg)
-{
-	long n = parse_number(state, arg, "--ring-pages", 1, 65536);
-
-	if (n & (n - 1))
-		argp_error(state, "--ring-pages: %s is no power of two", arg);
-	return n;
-}
-
-int finish_output(FILE *f, const char *name)
-{
-	/* ferror() remembers no errno, and the last write sets a new one. */
-	bool failed = ferror(f);
-
-	errno = 0;
-	failed |= fflush(f) != 0;
-	if (f != stdout)
-		failed |= fclose(f) != 0;
-	if (failed)
-		say("writing %s: %s", name, errno ? strerror(errno) : "not all could be written");
-	return failed ? -1 : 0;
-}
-
-/* The length of the UTF-8 sequence at @s; 0 if there is none. */
-static int utf8_len(const unsigned char *s)
-{
-	int i, len;
-
-	if (*s < 0x80)
-		return 1;
-	if (*s < 0xc2 || *s > 0xf4)
-		return 0;
-	len = *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
-	for (i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* Longer than needed, a surrogate, or beyond U+10FFFF. */
-	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
-}
-
-void json_string(FILE *f, const char *s)
-{
-	const unsigned char *p = (const unsigned char *)s;
-	int len;
-
-	fputc('"', f);
-	for (; *p; p += len ? len : 1) {
-		len = utf8_len(p);
-		if (*p == '"' || *p == '\\')
-			fprintf(f, "\\%c", *p);
-		else if (*p < 0x20)
-			fprintf(f, "\\u%04x", *p);
-		else if (!len)
-			fputs("\\ufffd", f);
-		else
-			fwrite(p, 1, len, f);
-	}
-	fputc('"', f);
-}
-
-void print_hex(FILE *f, const unsigned char *bytes, size_t len)
-{
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		fprintf(f, "%02x", bytes[i]);
-}
-
-const char *colour(FILE *f, enum colour c)
-{
-	static const char * const seq[] = {
-		[PLAIN] = "\033[m", [BOLD] = "\033[1m", [RED] = "\033[31m",
-		[GREEN] = "\033[32m", [YELLOW] = "\033[33m",
-	};
-	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	if ((no && *no) || !term || !strcmp(term, "dumb") || !isatty(fileno(f)))
-		return "";
-	return seq[c];
-}
 
 static const char doc[] =
 	"Say where code came from and where traffic goes.\n"
@@ -290,5 +90,6 @@ int main(int argc, char **argv)
 		return BPFPROV_USAGE;
 	snprintf(name, sizeof(name), "bpfprov %s", command->name);
 	argv[first] = name;
+	command_name = command->name;
 	return command->run(argc - first, argv + first);
 }

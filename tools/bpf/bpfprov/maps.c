@@ -12,27 +12,34 @@
 #include <gelf.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "bpfprov.h"
 #include "maps.h"
 
+/* The longest segment of notes that is read. */
+#define MAX_NOTES	(1 << 20)
+
 static struct {
 	long pid;
 	uint64_t *addrs;
 	size_t count;
-	bool no_query;
+	bool no_query, json;
 } env;
 
-enum { OPT_NO_QUERY = 1 };
+enum { OPT_NO_QUERY = 1, OPT_JSON };
 
 static const struct argp_option options[] = {
+	{ "json", OPT_JSON, NULL, 0, "a JSON object per line", 0 },
 	{ "no-query", OPT_NO_QUERY, NULL, 0, "as on a kernel without PROCMAP_QUERY", 0 },
 	{}
 };
@@ -52,6 +59,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	char *end;
 
 	switch (key) {
+	case OPT_JSON:
+		env.json = true;
+		return 0;
 	case OPT_NO_QUERY:
 		env.no_query = true;
 		return 0;
@@ -95,28 +105,87 @@ static size_t note_build_id(Elf_Data *data, uint8_t *id)
 	return 0;
 }
 
-size_t file_build_id(const char *path, uint8_t *id)
+static bool is_key(const struct stat *st, const struct file_key *key)
+{
+	return st->st_ino == key->ino && major(st->st_dev) == key->dev_major &&
+	       minor(st->st_dev) == key->dev_minor;
+}
+
+/* File systems whose regular files act on open() or read(), as /proc/kmsg does. */
+static bool is_pseudo(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return true;
+	switch (fs.f_type) {
+	case PROC_SUPER_MAGIC:
+	case SYSFS_MAGIC:
+	case DEBUGFS_MAGIC:
+	case TRACEFS_MAGIC:
+	case SECURITYFS_MAGIC:
+	case CGROUP_SUPER_MAGIC:
+	case CGROUP2_SUPER_MAGIC:
+		return true;
+	}
+	return false;
+}
+
+/*
+ * O_PATH takes hold of the file without calling the driver or file system behind it;
+ * /proc/self/fd then opens the very file that was looked at, whatever the path has
+ * become meanwhile.
+ */
+int open_file(const char *path, const struct file_key *key)
+{
+	int fd, at = open(path, O_PATH | O_CLOEXEC);
+	char self[32];
+	struct stat st;
+
+	if (at < 0)
+		return -1;
+	if (fstat(at, &st) || !S_ISREG(st.st_mode) || (key && !is_key(&st, key)) ||
+	    is_pseudo(at)) {
+		close(at);
+		return -1;
+	}
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
+	/* O_NONBLOCK: a lease on the file must not hold this up. */
+	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	close(at);
+	return fd;
+}
+
+size_t fd_build_id(int fd, uint8_t *id)
 {
 	size_t i, n, len = 0;
 	GElf_Phdr p;
 	Elf *elf;
-	int fd;
 
-	/* A pipe or a device must not hold this up. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return 0;
 	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	/* Not mapped: whoever owns the file can truncate it. */
+	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (elf && elf_kind(elf) == ELF_K_ELF && !elf_getphdrnum(elf, &n))
 		for (i = 0; i < n && !len; i++)
-			if (gelf_getphdr(elf, i, &p) && p.p_type == PT_NOTE)
+			if (gelf_getphdr(elf, i, &p) && p.p_type == PT_NOTE &&
+			    p.p_filesz <= MAX_NOTES)
 				len = note_build_id(elf_getdata_rawchunk(elf, p.p_offset,
 									 p.p_filesz,
 									 p.p_align == 8 ?
 									 ELF_T_NHDR8 : ELF_T_NHDR),
 						    id);
 	elf_end(elf);
+	return len;
+}
+
+size_t file_build_id(const char *path, const struct file_key *key, uint8_t *id)
+{
+	int fd = open_file(path, key);
+	size_t len;
+
+	if (fd < 0)
+		return 0;
+	len = fd_build_id(fd, id);
 	close(fd);
 	return len;
 }
@@ -214,7 +283,7 @@ static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping
 	if (v->inode) {
 		snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", m->pid,
 			 v->start, v->end);
-		v->build_id_len = file_build_id(file, v->build_id);
+		v->build_id_len = file_build_id(file, NULL, v->build_id);
 	}
 	return 0;
 }
@@ -232,12 +301,69 @@ int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
 	return read_text(m, addr, or_next, v);
 }
 
+static bool is_of_file(const struct mapping *v, const struct file_key *key)
+{
+	return v->inode == key->ino && v->dev_major == key->dev_major &&
+	       v->dev_minor == key->dev_minor;
+}
+
+int open_mapped(int pid, const struct file_key *key)
+{
+	static struct mapping v;
+	uint64_t addr = 0, start;
+	char path[80];
+	struct maps m;
+	int fd = -1;
+
+	if (maps_open(&m, pid, false))
+		return -1;
+	while (!maps_find(&m, addr, true, &v)) {
+		addr = v.end;
+		if (!is_of_file(&v, key))
+			continue;
+		start = v.start;
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, v.start, v.end);
+		fd = open_file(path, NULL);
+		/* It was not replaced meanwhile. */
+		if (fd >= 0 && (maps_find(&m, start, false, &v) || !is_of_file(&v, key))) {
+			close(fd);
+			fd = -1;
+		}
+		break;
+	}
+	maps_close(&m);
+	return fd;
+}
+
 /* --- output ---------------------------------------------------------------------- */
+
+static void print_json(const struct mapping *v)
+{
+	printf("{\"start\":\"0x%llx\",\"end\":\"0x%llx\",\"perms\":\"%s\"", v->start, v->end,
+	       v->perms);
+	if (v->inode)
+		printf(",\"offset\":\"0x%llx\",\"dev\":\"%u:%u\",\"inode\":%llu", v->offset,
+		       v->dev_major, v->dev_minor, v->inode);
+	if (v->build_id_len) {
+		printf(",\"build_id\":\"");
+		print_hex(stdout, v->build_id, v->build_id_len);
+		putchar('"');
+	}
+	if (*v->path) {
+		printf(",\"path\":");
+		json_string(stdout, v->path);
+	}
+	printf("}\n");
+}
 
 static void print_mapping(const struct mapping *v)
 {
 	const char *p;
 
+	if (env.json) {
+		print_json(v);
+		return;
+	}
 	printf("%08llx-%08llx %s %08llx %02x:%02x %llu ", v->start, v->end, v->perms, v->offset,
 	       v->dev_major, v->dev_minor, v->inode);
 	if (v->build_id_len)

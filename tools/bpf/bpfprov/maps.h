@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "file_key.h"
+
 #define BUILD_ID_MAX	20
 
 struct mapping {
@@ -39,7 +41,24 @@ void maps_close(struct maps *m);
  */
 int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
 
-/* The length of the build ID of the ELF file @path, which @id gets; 0: none. */
-size_t file_build_id(const char *path, uint8_t *id);
+/*
+ * Open @path for reading, if it is a regular file, and the one that @key, which may be
+ * NULL, identifies. The path may come from another mount namespace and name anything
+ * here: a device or a FIFO is not opened. Returns a descriptor or -1.
+ */
+int open_file(const char *path, const struct file_key *key);
+
+/* The length of the build ID of an ELF file, which @id gets; 0: none. */
+size_t fd_build_id(int fd, uint8_t *id);
+
+/*
+ * Open the file that @pid has mapped, by its inode: where a path leads to another, as in a
+ * mount namespace, or stat() shows other numbers than /proc/PID/maps, as on overlayfs and
+ * btrfs. Returns a descriptor or -1.
+ */
+int open_mapped(int pid, const struct file_key *key);
+
+/* The same for what open_file() opens. */
+size_t file_build_id(const char *path, const struct file_key *key, uint8_t *id);
 
 #endif

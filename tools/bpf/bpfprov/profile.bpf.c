@@ -7,6 +7,7 @@
 #include <linux/errno.h>
 #include <stdbool.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 
 #include "profile.h"
 
@@ -14,11 +15,13 @@ char _license[] SEC("license") = "GPL";
 
 /* Set before loading. */
 const volatile __u32 only_tgid;
+const volatile __u32 pid_ns;		/* inode of the tool's PID namespace; 0: the first */
 const volatile bool only_cgroup;
 const volatile __u32 wakeup_bytes;
 
 /* Counted here, read at the end. */
 __u64 samples, lost;
+__u64 spent;				/* ns, in the interrupts that took samples */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -54,12 +57,67 @@ struct vma_record {
 	__u8 reserved2[4];
 };
 
+/* vma_record.build_id_status */
+enum {
+	ID_NO_FILE,
+	ID_VALID,
+	ID_NONE,
+	ID_PENDING,
+	ID_UNKNOWN,
+};
+
 _Static_assert(sizeof(struct vma_record) == 88, "struct bpf_task_vma_record");
 _Static_assert(sizeof(struct file_key) == BPF_BUILD_ID_SIZE, "fits into a frame");
 
 extern int bpf_task_vma_query(__u64 addr, __u64 flags, void *out, __u32 out__sz) __ksym __weak;
 
-/* What is mapped at a frame's address, when the stack has no build ID for it. */
+/* What the kernel has of a process's numbers in nested PID namespaces. */
+struct ns_common {
+	unsigned int inum;
+} __attribute__((preserve_access_index));
+
+struct pid_namespace {
+	struct ns_common ns;
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+} __attribute__((preserve_access_index));
+
+#define MAX_PID_NS_LEVEL 32
+
+/* The number of the current process in the PID namespace @pid_ns; 0: it has none there. */
+static __always_inline __u32 tgid_in_ns(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	__u32 level = BPF_CORE_READ(pid, level), i;
+	struct upid *at;
+
+	for (i = 0; i <= MAX_PID_NS_LEVEL && i <= level; i++) {
+		at = (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+		     i * bpf_core_type_size(struct upid);
+		if (BPF_CORE_READ(at, ns, ns.inum) == pid_ns)
+			return BPF_CORE_READ(at, nr);
+	}
+	return 0;
+}
+
+/*
+ * What is mapped at a frame's address, when the stack has no build ID for it. Returns
+ * true for a build ID.
+ */
 static __always_inline bool query(struct bpf_stack_build_id *frame)
 {
 	struct vma_record rec;
@@ -71,43 +129,47 @@ static __always_inline bool query(struct bpf_stack_build_id *frame)
 	if (err == -ENOENT)
 		frame->status = FRAME_NOWHERE;
 	if (err)
-		return err == -ENOENT;
-	if (rec.build_id_len) {
-		__builtin_memcpy(frame->build_id, rec.build_id, sizeof(frame->build_id));
-		frame->status = BPF_STACK_BUILD_ID_VALID;
-	} else if (rec.ino) {
-		key.ino = rec.ino;
-		key.dev_major = rec.dev_major;
-		key.dev_minor = rec.dev_minor;
-		key.generation = rec.generation;
-		__builtin_memcpy(frame->build_id, &key, sizeof(key));
-		frame->status = FRAME_FILE;
-	} else {
+		return false;
+	if (rec.build_id_status == ID_NO_FILE) {
 		frame->status = FRAME_ANON;
-		return true;
+		return false;
 	}
 	frame->offset = ip - rec.start + rec.offset;
-	return true;
+	if (rec.build_id_status == ID_VALID) {
+		__builtin_memcpy(frame->build_id, rec.build_id, sizeof(frame->build_id));
+		frame->status = BPF_STACK_BUILD_ID_VALID;
+		return true;
+	}
+	key.ino = rec.ino;
+	key.dev_major = rec.dev_major;
+	key.dev_minor = rec.dev_minor;
+	key.generation = rec.generation;
+	__builtin_memcpy(frame->build_id, &key, sizeof(key));
+	frame->status = rec.build_id_status == ID_NONE ? FRAME_FILE :
+			rec.build_id_status == ID_PENDING ? FRAME_PENDING : FRAME_NOT_KEPT;
+	return false;
 }
 
 SEC("perf_event")
 int profile(void *ctx)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 zero = 0, len = 0, i;
+	__u32 zero = 0, len = 0, i, tgid;
 	struct sample *s;
 	__u64 wakeup;
 
-	/* The idle task says where nothing was done. */
-	if (!id || (only_tgid && id >> 32 != only_tgid) ||
+	/* The idle task shows where nothing was done. */
+	if (!id)
+		return 0;
+	tgid = pid_ns ? tgid_in_ns() : id >> 32;
+	if ((only_tgid && tgid != only_tgid) ||
 	    (only_cgroup && bpf_current_task_under_cgroup(&cgroup, 0) != 1))
 		return 0;
 	s = bpf_map_lookup_elem(&scratch, &zero);
 	if (!s)
 		return 0;
 	__sync_fetch_and_add(&samples, 1);
-	s->pid = id >> 32;
-	s->tid = id;
+	s->pid = tgid;
 	s->queried = 0;
 	s->time = bpf_ktime_get_ns();
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
@@ -126,10 +188,11 @@ int profile(void *ctx)
 	}
 	if (len > sizeof(s->user))
 		len = sizeof(s->user);
-	/* Who reads comes by itself, ten times a second; unless there is much to read. */
+	/* The reader comes by itself, ten times a second; unless there is much to read. */
 	wakeup = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < wakeup_bytes ?
 		 BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(&ring, s, __builtin_offsetof(struct sample, user) + len, wakeup))
 		__sync_fetch_and_add(&lost, 1);
+	__sync_fetch_and_add(&spent, bpf_ktime_get_ns() - s->time);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bpfprov.h"
 #include "ring.h"
 
 struct ring {
@@ -22,19 +23,26 @@ static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsi
 	int err;
 
 	r->fd = syscall(SYS_perf_event_open, attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (r->fd < 0)
-		return -errno;
+	if (r->fd < 0) {
+		err = -errno;
+		if (err != -ENODEV)	/* offline */
+			say("perf_event_open(): %s", strerror(-err));
+		return err;
+	}
 	r->size = pages * page;
 	r->page = mmap(NULL, page + r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
 	if (r->page == MAP_FAILED) {
 		err = -errno;
+		say("mapping a ring of %u pages: %s%s", pages, strerror(-err), err == -EPERM ?
+		    ": more than may be locked: CAP_IPC_LOCK, or fewer --ring-pages" : "");
 		close(r->fd);
 		return err;
 	}
 	return 0;
 }
 
-int rings_open(struct rings *r, struct perf_event_attr *attr, unsigned int pages)
+int rings_open(struct rings *r, struct perf_event_attr *attr, clockid_t clock,
+	       unsigned int pages)
 {
 	int cpus = libbpf_num_possible_cpus(), cpu, err;
 
@@ -45,14 +53,14 @@ int rings_open(struct rings *r, struct perf_event_attr *attr, unsigned int pages
 	attr->sample_id_all = 1;
 	attr->sample_type |= RING_SAMPLE_TYPE;
 	attr->use_clockid = 1;
-	attr->clockid = CLOCK_MONOTONIC;
+	attr->clockid = clock;
 	r->ring = calloc(cpus, sizeof(*r->ring));
 	r->pollfds = calloc(cpus, sizeof(*r->pollfds));
 	r->record = malloc(1 << 16);
 	err = r->ring && r->pollfds && r->record ? 0 : -ENOMEM;
 	for (cpu = 0; !err && cpu < cpus; cpu++) {
 		err = ring_open(&r->ring[r->count], attr, cpu, pages);
-		if (err == -ENODEV) {	/* offline */
+		if (err == -ENODEV) {
 			err = 0;
 			continue;
 		}

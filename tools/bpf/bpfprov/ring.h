@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <stdint.h>
+#include <time.h>
 
 struct rings {
 	int count;
@@ -18,16 +19,17 @@ struct rings {
 #define RING_SAMPLE_TYPE (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
 struct ring_id {
 	uint32_t pid, tid;
-	uint64_t time;		/* CLOCK_MONOTONIC, ns */
+	uint64_t time;		/* of the clock that rings_open() was given, ns */
 	uint32_t cpu, res;
 };
 
 /*
- * Open @attr, which gets sample_id_all and its clock, on every CPU that is online,
- * with @pages of memory each, a power of two. Returns 0 or a negative errno, and
- * then nothing is open.
+ * Open @attr, which gets sample_id_all and @clock, on every CPU that is online,
+ * with @pages of memory each, a power of two. Returns 0, or a negative errno after saying
+ * what failed, and then nothing is open.
  */
-int rings_open(struct rings *r, struct perf_event_attr *attr, unsigned int pages);
+int rings_open(struct rings *r, struct perf_event_attr *attr, clockid_t clock,
+	       unsigned int pages);
 void rings_close(struct rings *r);
 
 /* Wait for records for @ms milliseconds, or until a signal. */

@@ -2,22 +2,21 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "bpfprov.h"
 #include "symbols.h"
 
-#include <linux/types.h>
-#include <linux/bpf.h>
-#include "profile.h"
-
-#define BUCKETS		1024
+#define BUCKETS		4096
+/* What bounds the memory. */
+#define MAX_BINARIES	65536
 #define DEBUG_DIR	"/usr/lib/debug"
 
 struct binary {
@@ -35,6 +34,33 @@ struct binary {
 };
 
 static struct binary *binaries[BUCKETS];
+static size_t count;
+static uint64_t dropped;
+
+/*
+ * The inode's generation, which /proc does not show, is 0 then: it is compared where both
+ * have one.
+ */
+#define KEY_SIZE offsetof(struct file_key, generation)
+
+static bool is_same_key(const uint8_t *a, const uint8_t *b)
+{
+	struct file_key x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return !memcmp(&x, &y, KEY_SIZE) &&
+	       (!x.generation || !y.generation || x.generation == y.generation);
+}
+
+static void learn_generation(struct binary *b, const uint8_t *id)
+{
+	struct file_key key;
+
+	memcpy(&key, id, sizeof(key));
+	if (key.generation)
+		memcpy(b->id, id, sizeof(key));
+}
 
 struct binary *binary_get(const uint8_t *id, size_t len)
 {
@@ -45,20 +71,26 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	size_t i;
 
 	memcpy(padded, id, len ? len : BUILD_ID_MAX);
-	for (i = 0; i < BUILD_ID_MAX; i++)
+	for (i = 0; i < (len ? BUILD_ID_MAX : KEY_SIZE); i++)
 		hash = hash * 31 + padded[i];
 	bucket = &binaries[hash % BUCKETS];
 	for (b = *bucket; b; b = b->next) {
-		if (!b->len != !len || memcmp(b->id, padded, BUILD_ID_MAX))
+		if (!b->len != !len)
 			continue;
+		if (len ? memcmp(b->id, padded, BUILD_ID_MAX) : !is_same_key(b->id, padded))
+			continue;
+		if (!len)
+			learn_generation(b, padded);
 		/* Of a stack, only the padded ID is known. */
 		if (len < b->len)
 			b->len = len;
 		return b;
 	}
-	b = calloc(1, sizeof(*b));
-	if (!b)
+	b = count < MAX_BINARIES ? calloc(1, sizeof(*b)) : NULL;
+	if (!b) {
+		dropped++;
 		return NULL;
+	}
 	b->len = len;
 	memcpy(b->id, padded, BUILD_ID_MAX);
 	binary_id(b, hex, sizeof(hex));
@@ -70,6 +102,7 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	}
 	b->next = *bucket;
 	*bucket = b;
+	count++;
 	return b;
 }
 
@@ -116,18 +149,23 @@ void binary_id(const struct binary *b, char *hex, size_t size)
 		sprintf(hex + 2 * i, "%02x", b->id[i]);
 }
 
-/* Is this still the file that was mapped? */
-static bool is_it(const struct binary *b, const char *path)
+/* Open @path if it is still the file that was mapped; else -1. */
+static int open_if_it(const struct binary *b, const char *path)
 {
 	uint8_t id[BUILD_ID_MAX] = {};
 	struct file_key key;
-	struct stat st;
+	int fd;
 
-	if (b->len)
-		return file_build_id(path, id) && !memcmp(id, b->id, BUILD_ID_MAX);
-	memcpy(&key, b->id, sizeof(key));
-	return !stat(path, &st) && S_ISREG(st.st_mode) && st.st_ino == key.ino &&
-	       major(st.st_dev) == key.dev_major && minor(st.st_dev) == key.dev_minor;
+	if (!b->len) {
+		memcpy(&key, b->id, sizeof(key));
+		return open_file(path, &key);
+	}
+	fd = open_file(path, NULL);
+	if (fd >= 0 && (!fd_build_id(fd, id) || memcmp(id, b->id, BUILD_ID_MAX))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
 }
 
 /*
@@ -139,8 +177,9 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	char *argv[] = { "debuginfod-find", (char *)kind, (char *)hex, NULL };
 	const char *urls = getenv("DEBUGINFOD_URLS");
 	posix_spawn_file_actions_t actions;
+	struct pollfd p = { .events = POLLIN };
 	int fds[2], status = -1;
-	ssize_t n = 0;
+	ssize_t n;
 	size_t got = 0;
 	pid_t pid;
 
@@ -153,8 +192,18 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 		pid = -1;
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
-	while (pid > 0 && got < size - 1 && (n = read(fds[0], path + got, size - 1 - got)) > 0)
+	p.fd = fds[0];
+	/* A signal can come right before poll(), which then does not return for it. */
+	while (pid > 0 && got < size - 1 && !interrupted()) {
+		if (poll(&p, 1, 200) <= 0)
+			continue;
+		n = read(fds[0], path + got, size - 1 - got);
+		if (n <= 0)
+			break;
 		got += n;
+	}
+	if (pid > 0 && interrupted())
+		kill(pid, SIGKILL);
 	close(fds[0]);
 	path[got] = 0;
 	path[strcspn(path, "\n")] = 0;
@@ -163,35 +212,100 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	return pid > 0 && !status && *path;
 }
 
-static bool find_file(const struct binary *b, char *path, size_t size)
+/* Where debug files with this build ID are, if there are any. */
+static int open_debug(const struct binary *b, char *path, size_t size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
+	int fd;
+
+	if (!b->len)
+		return -1;
+	binary_id(b, hex, sizeof(hex));
+	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s.debug", hex, hex + 2);
+	fd = open_if_it(b, path);
+	if (fd < 0 && ask_debuginfod("debuginfo", hex, path, size))
+		fd = open_if_it(b, path);
+	return fd;
+}
+
+/* The file, or what there is of it. Returns a descriptor and its path, or -1. */
+static int find_file(const struct binary *b, char *path, size_t size)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	struct file_key key;
+	int fd = -1;
 
 	if (b->path) {
 		snprintf(path, size, "%s", b->path);
-		if (is_it(b, path))
-			return true;
+		fd = open_if_it(b, path);
 		/* In another mount namespace, or deleted and still running. */
-		snprintf(path, size, "/proc/%d/root%s", b->pid, b->path);
-		if (is_it(b, path))
-			return true;
-		snprintf(path, size, "/proc/%d/exe", b->pid);
-		if (is_it(b, path))
-			return true;
+		if (fd < 0) {
+			snprintf(path, size, "/proc/%d/root%s", b->pid, b->path);
+			fd = open_if_it(b, path);
+		}
+		if (fd < 0) {
+			snprintf(path, size, "/proc/%d/exe", b->pid);
+			fd = open_if_it(b, path);
+		}
+		if (fd < 0 && !b->len) {
+			memcpy(&key, b->id, sizeof(key));
+			fd = open_mapped(b->pid, &key);
+		}
 	}
-	if (!b->len)
-		return false;
+	if (fd >= 0 || !b->len)
+		return fd;
 	binary_id(b, hex, sizeof(hex));
 	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s", hex, hex + 2);
-	if (is_it(b, path))
-		return true;
-	if (ask_debuginfod("executable", hex, path, size) && is_it(b, path))
-		return true;
+	fd = open_if_it(b, path);
+	if (fd < 0 && ask_debuginfod("executable", hex, path, size))
+		fd = open_if_it(b, path);
 	/* Only what was stripped off it is left, and that may have the names. */
-	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s.debug", hex, hex + 2);
-	if (is_it(b, path))
-		return true;
-	return ask_debuginfod("debuginfo", hex, path, size) && is_it(b, path);
+	return fd < 0 ? open_debug(b, path, size) : fd;
+}
+
+/* Does the file have the checksum that a .gnu_debuglink demands? */
+static bool has_crc(int fd, GElf_Word want)
+{
+	uint8_t buf[65536];
+	uLong crc = crc32(0, NULL, 0);
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
+		crc = crc32(crc, buf, n);
+		at += n;
+	}
+	return !n && crc == want;
+}
+
+/*
+ * dwfl_standard_find_debuginfo() opens whatever the file's .gnu_debuglink and the
+ * directories beside it lead to; the file may be anybody's. Here it is a regular file,
+ * with the build ID or, for a file that has none, with the checksum.
+ */
+static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
+			  const char *file, const char *link, GElf_Word crc, char **found)
+{
+	static const char * const places[] = { DEBUG_DIR "%.*s/%s", "%.*s/.debug/%s", "%.*s/%s" };
+	const struct binary *b = *userdata;
+	char path[2 * PATH_MAX];
+	int fd, dir;
+	size_t i;
+
+	fd = open_debug(b, path, sizeof(path));
+	if (fd < 0 && link && *link && !strchr(link, '/') && b->path) {
+		dir = strrchr(b->path, '/') - b->path;
+		for (i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
+			snprintf(path, sizeof(path), places[i], dir, b->path, link);
+			fd = b->len ? open_if_it(b, path) : open_file(path, NULL);
+			if (fd >= 0 && !b->len && !has_crc(fd, crc)) {
+				close(fd);
+				fd = -1;
+			}
+		}
+	}
+	*found = fd < 0 ? NULL : strdup(path);
+	return fd;
 }
 
 /*
@@ -261,23 +375,32 @@ static void open_binary(struct binary *b)
 {
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = dwfl_build_id_find_elf,
-		/* .gnu_debuglink and build ID below /usr/lib/debug, and debuginfod. */
-		.find_debuginfo = dwfl_standard_find_debuginfo,
+		.find_debuginfo = find_debuginfo,
 		.section_address = dwfl_offline_section_address,
 	};
 	char path[PATH_MAX + 32];
+	void **userdata;
+	int fd;
 
 	b->tried = true;
-	if (!find_file(b, path, sizeof(path)))
+	fd = find_file(b, path, sizeof(path));
+	if (fd < 0)
 		return;
 	b->dwfl = dwfl_begin(&callbacks);
-	if (!b->dwfl)
+	if (!b->dwfl) {
+		close(fd);
 		return;
+	}
 	dwfl_report_begin(b->dwfl);
-	b->mod = dwfl_report_offline(b->dwfl, b->name, path, -1);
+	b->mod = dwfl_report_offline(b->dwfl, b->name, path, fd);
 	dwfl_report_end(b->dwfl, NULL, NULL);
-	if (b->mod)
-		b->elf = dwfl_module_getelf(b->mod, &b->bias);
+	if (!b->mod) {
+		close(fd);
+		return;
+	}
+	dwfl_module_info(b->mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	*userdata = b;
+	b->elf = dwfl_module_getelf(b->mod, &b->bias);
 	b->debug_only = b->elf && has_no_text(b->elf);
 }
 
@@ -293,7 +416,6 @@ const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
 
 	if (!b->tried)
 		open_binary(b);
-	*outcome = NO_FILE;
 	if (!b->elf || elf_getphdrnum(b->elf, &n))
 		return NULL;
 	*outcome = NO_SYMBOL;
@@ -314,6 +436,11 @@ const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
 	if (name)
 		*outcome = SYMBOLIZED;
 	return name;
+}
+
+uint64_t binary_dropped(void)
+{
+	return dropped;
 }
 
 void binary_free_all(void)

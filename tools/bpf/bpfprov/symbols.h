@@ -13,10 +13,15 @@
 enum outcome {
 	SYMBOLIZED,
 	NO_SYMBOL,	/* the file is there, and names nothing at this offset */
-	NO_FILE,	/* nowhere to be found with this build ID */
+	/* The file is not to be found: with this build ID, or by its inode if ... */
+	NO_FILE,
+	NO_FILE_NO_ID,	/* it has none */
+	NO_FILE_PENDING,	/* the kernel had not read it yet */
+	NO_FILE_NOT_KEPT,	/* the kernel does not keep it */
 	ANONYMOUS,	/* no file was mapped: a JIT, vdso */
 	NOT_MAPPED,	/* nothing was: no address of code, but what looked like one */
 	NO_MAPPING,	/* what was mapped there is not known */
+	NOT_LOOKED_UP,	/* the user would not wait */
 	OUTCOMES,
 };
 
@@ -43,12 +48,16 @@ void binary_id(const struct binary *b, char *hex, size_t size);
 /*
  * The name of what is at @offset of the file; @is_return: it is where a call
  * returns to, and the call is what is asked for. The string, NULL when there is
- * none, stays valid until binary_free_all(). Looks for the file where it was
+ * none, stays valid until binary_free_all(). @outcome is SYMBOLIZED, NO_SYMBOL, or left
+ * alone where there is no file. Looks for the file where it was
  * mapped, below /usr/lib/debug, and where debuginfod-find finds it; then for its
  * debug file.
  */
 const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
 			  enum outcome *outcome);
+
+/* Files that were not remembered: there were too many. */
+uint64_t binary_dropped(void);
 
 void binary_free_all(void);
 

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "addr_location.h"
 #include "aslr.h"
@@ -47,6 +48,8 @@
 
 #define ADDR	0xffffffffa0001000ULL
 #define LEN	64
+/* How long a record may be late. */
+#define LATE	(50 * NSEC_PER_MSEC)
 
 struct fixture {
 	struct machine		machine;
@@ -363,6 +366,15 @@ static int __test_late_id(struct fixture *f)
 	TEST_ASSERT_VAL("unloaded", known(f, ADDR, "bpf_prog_a", 5, 1));
 	TEST_ASSERT_EQUAL("before", (int)dso__bpf_prog(map__dso(before))->id, 0);
 	map__put(before);
+
+	/* Without a sample in between, there is no need for another map. */
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "bpf_prog_b", false));
+	before = maps__find(machine__kernel_maps(&f->machine), ADDR);
+	TEST_ASSERT_VAL("load", !subprog(f, PERF_BPF_EVENT_SUBPROG_LOAD, 6, 1, ADDR, LEN,
+					 "bpf_prog_b"));
+	TEST_ASSERT_EQUAL("at once", (int)dso__bpf_prog(map__dso(before))->id, 6);
+	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_b", 6, 1));
+	map__put(before);
 	return TEST_OK;
 }
 
@@ -393,9 +405,211 @@ static int __test_lost(struct fixture *f)
 	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	f->seq++;
 	TEST_ASSERT_VAL("load", !load(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
-	TEST_ASSERT_VAL("unloaded", known(f, ADDR, NULL, 0, 0));
+	/* This one was unloaded later: what was lost can't be at its address. */
+	TEST_ASSERT_VAL("unload", !unload(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
+	TEST_ASSERT_VAL("may be late", known(f, ADDR, "bpf_prog_a", 5, 0));
+	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 1);
+	f->sample.time += LATE;
+	TEST_ASSERT_VAL("may be late", known(f, ADDR, "bpf_prog_a", 5, 0));
+	f->sample.time++;
+	TEST_ASSERT_VAL("lost", known(f, ADDR, NULL, 0, 0));
 	TEST_ASSERT_VAL("loaded", known(f, ADDR + LEN, "bpf_prog_b", 6, 0));
-	TEST_ASSERT_VAL("loaded", known(f, ADDR + 2 * LEN, "bpf_prog_c", 8, 0));
+	TEST_ASSERT_VAL("unloaded later", known(f, ADDR + 2 * LEN, "bpf_prog_c", 8, 0));
+	TEST_ASSERT_VAL("lost", machine__nr_lost_bpf(&f->machine) == 1);
+	return TEST_OK;
+}
+
+static int lost_event(struct fixture *f)
+{
+	union perf_event event = {
+		.lost = {
+			.header = {
+				.type = PERF_RECORD_LOST,
+				.size = sizeof(event.lost),
+			},
+			.lost = 1,
+		},
+	};
+
+	return machine__process_lost_event(&f->machine, &event, &f->sample);
+}
+
+/* The kernel tells that a ring was full: nobody need wait. */
+static int __test_full(struct fixture *f)
+{
+	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("lost", !lost_event(f));
+	TEST_ASSERT_VAL("a sample", known(f, ADDR, "bpf_prog_a", 5, 0));
+	f->seq += 2;
+	TEST_ASSERT_VAL("load", !load(f, 8, 0, ADDR + LEN, LEN, "bpf_prog_b"));
+	TEST_ASSERT_VAL("before the gap", known(f, ADDR, NULL, 0, 0));
+	TEST_ASSERT_VAL("lost", machine__nr_lost_bpf(&f->machine) == 2);
+
+	f->sample.time += 2 * LATE;
+	TEST_ASSERT_VAL("unload", !unload(f, 8, 0, ADDR + LEN, LEN, "bpf_prog_b"));
+	f->seq++;
+	TEST_ASSERT_VAL("load", !load(f, 10, 0, ADDR, LEN, "bpf_prog_c"));
+	TEST_ASSERT_VAL("may be late", known(f, ADDR + LEN, "bpf_prog_b", 8, 0));
+	TEST_ASSERT_VAL("lost", !lost_event(f));
+	TEST_ASSERT_VAL("after the gap", known(f, ADDR + LEN, NULL, 0, 0));
+	TEST_ASSERT_VAL("lost", machine__nr_lost_bpf(&f->machine) == 3);
+	return TEST_OK;
+}
+
+/* Two CPUs: the order of time is not that of seq. Nothing is lost. */
+static int __test_late(struct fixture *f)
+{
+	union perf_event late[3];
+
+	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	for (unsigned int i = 0; i < ARRAY_SIZE(late); i++) {
+		subprog_event(&late[i], PERF_BPF_EVENT_SUBPROG_LOAD, 6 + i, 0,
+			      ADDR + (1 + i) * LEN, LEN, ++f->seq, "bpf_prog_b");
+	}
+	TEST_ASSERT_VAL("load", !load(f, 9, 0, ADDR + 4 * LEN, LEN, "bpf_prog_c"));
+	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 3);
+	TEST_ASSERT_VAL("unloaded", known(f, ADDR, "bpf_prog_a", 5, 0));
+	f->sample.time += LATE;
+	/* From the middle of the gap, so that there are two. */
+	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late[1], &f->sample));
+	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 2);
+	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late[2], &f->sample));
+	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late[0], &f->sample));
+	TEST_ASSERT_VAL("none missing", !machine__nr_lost_bpf(&f->machine));
+	f->sample.time += 2 * LATE;
+	TEST_ASSERT_VAL("nothing lost", known(f, ADDR, "bpf_prog_a", 5, 0));
+	for (unsigned int i = 0; i < ARRAY_SIZE(late); i++) {
+		TEST_ASSERT_VAL("late", known(f, ADDR + (1 + i) * LEN, "bpf_prog_b",
+					      6 + i, 0));
+	}
+	return TEST_OK;
+}
+
+/* The end of what was at an address before is not that of what is there. */
+static int __test_late_end(struct fixture *f)
+{
+	union perf_event late;
+
+	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	subprog_event(&late, PERF_BPF_EVENT_SUBPROG_UNLOAD, 5, 0, ADDR, LEN, ++f->seq,
+		      "bpf_prog_a");
+	TEST_ASSERT_VAL("load", !load(f, 6, 0, ADDR, LEN, "bpf_prog_b"));
+	TEST_ASSERT_VAL("ksymbol", !ksymbol(f, ADDR, LEN, "bpf_prog_a", true));
+	TEST_ASSERT_VAL("unload", !machine__process_bpf_subprog(&f->machine, &late, &f->sample));
+
+	/* With the same name, as a trampoline that is made again. */
+	TEST_ASSERT_VAL("add", !ksymbol(f, ADDR + LEN, LEN, "bpf_trampoline_1", false) &&
+			!subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 0, 0, ADDR + LEN, LEN,
+				 "bpf_trampoline_1"));
+	subprog_event(&late, PERF_BPF_EVENT_IMAGE_DEL, 0, 0, ADDR + LEN, LEN, ++f->seq,
+		      "bpf_trampoline_1");
+	TEST_ASSERT_VAL("add", !ksymbol(f, ADDR + LEN, LEN, "bpf_trampoline_1", false) &&
+			!subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 0, 0, ADDR + LEN, LEN,
+				 "bpf_trampoline_1"));
+	TEST_ASSERT_VAL("ksymbol", !ksymbol(f, ADDR + LEN, LEN, "bpf_trampoline_1", true));
+	TEST_ASSERT_VAL("del", !machine__process_bpf_subprog(&f->machine, &late, &f->sample));
+
+	f->sample.time += 2 * NSEC_PER_SEC;
+	TEST_ASSERT_VAL("program", known(f, ADDR, "bpf_prog_b", 6, 0));
+	TEST_ASSERT_VAL("image", known(f, ADDR + LEN, "bpf_trampoline_1", 0, 0));
+	return TEST_OK;
+}
+
+/* Without the records that have seq, the name is all that there is. */
+static int __test_no_bit_late_end(struct fixture *f)
+{
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "bpf_prog_a", false));
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "bpf_prog_b", false));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, ADDR, LEN, "bpf_prog_a", true));
+	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_b", 0, 0));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, ADDR, LEN, "bpf_prog_b", true));
+	TEST_ASSERT_VAL("forgotten", known(f, ADDR, NULL, 0, 0));
+	return TEST_OK;
+}
+
+/* Two struct_ops of one type: the programs that their images call differ. */
+static int __test_struct_ops(struct fixture *f)
+{
+	for (u32 i = 0; i < 2; i++) {
+		u64 addr = ADDR + i * LEN;
+
+		TEST_ASSERT_VAL("add", !ksymbol(f, addr, LEN, "bpf__ops_member", false) &&
+				!subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 5 + i, 0, addr, LEN,
+					 "bpf__ops_member"));
+	}
+	for (u32 i = 0; i < 2; i++)
+		TEST_ASSERT_VAL("image", known(f, ADDR + i * LEN, "bpf__ops_member", 5 + i, 0));
+	return TEST_OK;
+}
+
+static u64 cpu_time(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* How long it takes to read a storm of short-lived programs, beside others that stay. */
+static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
+{
+	struct fixture f;
+	u64 start;
+	u32 i;
+
+	TEST_ASSERT_VAL("setup", setup(&f, bpf_subprog) == TEST_OK);
+	start = cpu_time();
+	for (i = 0; i < live + loads; i++) {
+		/* Those that are unloaded have the same address as four before. */
+		u64 addr = ADDR + (i < live ? i : live + i % 4) * LEN;
+
+		/* A load takes 100 us. */
+		f.sample.time += 100 * NSEC_PER_USEC;
+		machine__forget_unloaded_bpf(&f.machine, f.sample.time);
+		TEST_ASSERT_VAL("load", !ksymbol(&f, addr, LEN, "bpf_prog_a", false));
+		if (bpf_subprog) {
+			TEST_ASSERT_VAL("load", !subprog(&f, PERF_BPF_EVENT_SUBPROG_LOAD, i + 1,
+							 0, addr, LEN, "bpf_prog_a"));
+		}
+		if (i < live)
+			continue;
+		TEST_ASSERT_VAL("unload", !ksymbol(&f, addr, LEN, "bpf_prog_a", true));
+		if (bpf_subprog) {
+			TEST_ASSERT_VAL("unload", !subprog(&f, PERF_BPF_EVENT_SUBPROG_UNLOAD,
+							   i + 1, 0, addr, LEN, "bpf_prog_a"));
+		}
+	}
+	*time = min(*time, cpu_time() - start);
+	teardown(&f);
+	return TEST_OK;
+}
+
+/* Not quadratic: with the records it takes about as long as without. */
+static int test__storm(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	static const struct {
+		u32 live, loads;
+	} storms[] = {
+		{ 50000, 0 },
+		{ 10000, 20000 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(storms); i++) {
+		u64 without = UINT64_MAX, with = UINT64_MAX;
+
+		for (int run = 0; run < 3; run++) {
+			TEST_ASSERT_VAL("without", read_storm(false, storms[i].live,
+							      storms[i].loads, &without) == TEST_OK);
+			TEST_ASSERT_VAL("with", read_storm(true, storms[i].live,
+							   storms[i].loads, &with) == TEST_OK);
+		}
+		pr_debug("%u programs and %u that are unloaded: %" PRIu64 " us, with bpf_subprog %"
+			 PRIu64 " us\n", storms[i].live, storms[i].loads,
+			 without / NSEC_PER_USEC, with / NSEC_PER_USEC);
+		TEST_ASSERT_VAL("time", with < 2 * without);
+	}
 	return TEST_OK;
 }
 
@@ -618,6 +832,11 @@ TEXT_TEST(alone, true)
 TEXT_TEST(late_id, true)
 TEXT_TEST(order, true)
 TEXT_TEST(lost, true)
+TEXT_TEST(full, true)
+TEXT_TEST(late, true)
+TEXT_TEST(late_end, true)
+TEXT_TEST(no_bit_late_end, false)
+TEXT_TEST(struct_ops, true)
 TEXT_TEST(malformed, true)
 TEXT_TEST(no_resolve, true)
 TEXT_TEST(aslr, true)
@@ -799,6 +1018,12 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Programs that are known late", late_id),
 	TEST_CASE("Records out of order", order),
 	TEST_CASE("Lost records", lost),
+	TEST_CASE("Lost records, and a ring that was full", full),
+	TEST_CASE("Late records", late),
+	TEST_CASE("Late end of another text", late_end),
+	TEST_CASE("Late end of another text, without bpf_subprog", no_bit_late_end),
+	TEST_CASE("Programs that struct_ops call", struct_ops),
+	TEST_CASE("Time to read a storm of programs", storm),
 	TEST_CASE("Malformed and longer records", malformed),
 	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
 	TEST_CASE("Unloaded text in perf inject --aslr", aslr),

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How long the pointers last that an open-coded iterator returns: those to an object that
+ * only the iterator keeps end with the next step, and with the iterator.
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "bpf_experimental.h"
+#include "bpf_misc.h"
+
+char _license[] SEC("license") = "GPL";
+
+struct cgroup *bpf_cgroup_from_id(u64 cgid) __ksym;
+void bpf_cgroup_release(struct cgroup *p) __ksym;
+struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
+void bpf_task_release(struct task_struct *p) __ksym;
+
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int vma_after_destroy(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	bpf_iter_task_vma_destroy(&it);
+	return vma ? vma->vm_flags : 0;
+}
+
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int file_after_destroy(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct file *file = NULL;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma)
+		file = vma->vm_file;
+	bpf_iter_task_vma_destroy(&it);
+	return file ? file->f_flags : 0;
+}
+
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int inode_after_destroy(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct inode *inode = NULL;
+	struct vm_area_struct *vma;
+	struct file *file;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma) {
+		file = vma->vm_file;
+		if (file)
+			inode = file->f_inode;
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return inode ? inode->i_ino : 0;
+}
+
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int vma_after_next(void *ctx)
+{
+	struct vm_area_struct *first, *second;
+	struct bpf_iter_task_vma it;
+	int ret = 0;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	first = bpf_iter_task_vma_next(&it);
+	if (first) {
+		second = bpf_iter_task_vma_next(&it);
+		if (second)
+			ret = first->vm_flags == second->vm_flags;
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return ret;
+}
+
+/* The last step, which returns NULL, has put the file, too. */
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int vma_after_last_next(void *ctx)
+{
+	struct vm_area_struct *first, *second;
+	struct bpf_iter_task_vma it;
+	int ret = 0;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	first = bpf_iter_task_vma_next(&it);
+	if (first) {
+		second = bpf_iter_task_vma_next(&it);
+		if (!second)
+			ret = first->vm_flags;
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return ret;
+}
+
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int file_after_next(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct file *file = NULL;
+	int ret = 0;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma) {
+		file = vma->vm_file;
+		vma = bpf_iter_task_vma_next(&it);
+		if (vma && file)
+			ret = file->f_flags;
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return ret;
+}
+
+/* The same, from one round of a loop to another. */
+SEC("?raw_tp")
+__failure __msg("invalid mem access 'scalar'")
+int vma_of_last_round(void *ctx)
+{
+	struct vm_area_struct *vma, *last = NULL;
+	struct bpf_iter_task_vma it;
+	int n = 0;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		if (last && last->vm_flags == vma->vm_flags)
+			n++;
+		last = vma;
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return n;
+}
+
+/* A file dynptr takes no reference: it reads the file that the iterator keeps. */
+SEC("?raw_tp")
+__failure __msg("Leaking reference id={{[0-9]+}} alloc_insn={{[0-9]+}}. Release it first.")
+int file_dynptr_at_destroy(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct bpf_dynptr dynptr;
+	struct file *file;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (!vma)
+		goto out;
+	file = vma->vm_file;
+	if (!file)
+		goto out;
+	bpf_dynptr_from_file(file, 0, &dynptr);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_dynptr_file_discard(&dynptr);
+	return 0;
+out:
+	bpf_iter_task_vma_destroy(&it);
+	return 0;
+}
+
+SEC("?raw_tp")
+__failure __msg("Leaking reference id={{[0-9]+}} alloc_insn={{[0-9]+}}. Release it first.")
+int file_dynptr_at_next(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct bpf_dynptr dynptr;
+	struct file *file;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (!vma)
+		goto out;
+	file = vma->vm_file;
+	if (!file)
+		goto out;
+	bpf_dynptr_from_file(file, 0, &dynptr);
+	bpf_iter_task_vma_next(&it);
+	bpf_dynptr_file_discard(&dynptr);
+out:
+	bpf_iter_task_vma_destroy(&it);
+	return 0;
+}
+
+SEC("?raw_tp")
+__success
+int file_dynptr_between(void *ctx)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct bpf_dynptr dynptr;
+	struct file *file;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		file = vma->vm_file;
+		if (!file)
+			continue;
+		bpf_dynptr_from_file(file, 0, &dynptr);
+		bpf_dynptr_file_discard(&dynptr);
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return 0;
+}
+
+/* Two iterators: the step of one leaves the element of the other alone. */
+SEC("?raw_tp")
+__success
+int two_iterators(void *ctx)
+{
+	struct bpf_iter_task_vma it1, it2;
+	struct vm_area_struct *a, *b;
+	struct file *file = NULL;
+	int ret = 0;
+
+	bpf_iter_task_vma_new(&it1, bpf_get_current_task_btf(), 0);
+	bpf_iter_task_vma_new(&it2, bpf_get_current_task_btf(), 0);
+	a = bpf_iter_task_vma_next(&it1);
+	if (a)
+		file = a->vm_file;
+	b = bpf_iter_task_vma_next(&it2);
+	bpf_iter_task_vma_next(&it2);
+	bpf_iter_task_vma_destroy(&it2);
+	if (a && file)
+		ret = a->vm_flags == file->f_flags;
+	bpf_iter_task_vma_destroy(&it1);
+	return ret + !!b;
+}
+
+/* The next step puts the task, as destroy does. */
+SEC("?fentry.s/" SYS_PREFIX "sys_getpgid")
+__failure __msg("invalid mem access 'scalar'")
+int css_task_after_next(void *ctx)
+{
+	struct cgroup *cgrp = bpf_cgroup_from_id(bpf_get_current_cgroup_id());
+	struct task_struct *first, *second;
+	struct bpf_iter_css_task it;
+	int ret = 0;
+
+	if (!cgrp)
+		return 0;
+	bpf_iter_css_task_new(&it, &cgrp->self, CSS_TASK_ITER_PROCS);
+	first = bpf_iter_css_task_next(&it);
+	if (first) {
+		second = bpf_iter_css_task_next(&it);
+		if (second)
+			ret = first->pid == second->pid;
+	}
+	bpf_iter_css_task_destroy(&it);
+	bpf_cgroup_release(cgrp);
+	return ret;
+}
+
+/* A reference of its own outlives the iterator. */
+SEC("?fentry.s/" SYS_PREFIX "sys_getpgid")
+__success
+int css_task_acquired(void *ctx)
+{
+	struct cgroup *cgrp = bpf_cgroup_from_id(bpf_get_current_cgroup_id());
+	struct task_struct *task, *mine = NULL;
+	struct bpf_iter_css_task it;
+	int ret = 0;
+
+	if (!cgrp)
+		return 0;
+	bpf_iter_css_task_new(&it, &cgrp->self, CSS_TASK_ITER_PROCS);
+	task = bpf_iter_css_task_next(&it);
+	if (task)
+		mine = bpf_task_acquire(task);
+	bpf_iter_css_task_destroy(&it);
+	if (mine) {
+		ret = mine->pid;
+		bpf_task_release(mine);
+	}
+	bpf_cgroup_release(cgrp);
+	return ret;
+}
+
+SEC("?syscall")
+__failure __msg("invalid mem access 'scalar'")
+int kmem_cache_after_destroy(void *ctx)
+{
+	struct bpf_iter_kmem_cache it;
+	struct kmem_cache *s;
+
+	bpf_iter_kmem_cache_new(&it);
+	s = bpf_iter_kmem_cache_next(&it);
+	bpf_iter_kmem_cache_destroy(&it);
+	return s ? s->size : 0;
+}
+
+/* RCU keeps the tasks of this iterator, whatever step it is at. */
+SEC("?raw_tp")
+__success
+int task_after_next(void *ctx)
+{
+	struct task_struct *first, *second;
+	struct bpf_iter_task it;
+	int ret = 0;
+
+	bpf_iter_task_new(&it, NULL, BPF_TASK_ITER_ALL_PROCS);
+	first = bpf_iter_task_next(&it);
+	second = bpf_iter_task_next(&it);
+	bpf_iter_task_destroy(&it);
+	if (first && second)
+		ret = first->pid == second->pid;
+	return ret;
+}
+
+/* The numbers are part of the iterator, and last as long as it does. */
+SEC("?raw_tp")
+__success
+int num_after_next(void *ctx)
+{
+	struct bpf_iter_num it;
+	int *first, *second, ret = 0;
+
+	bpf_iter_num_new(&it, 0, 10);
+	first = bpf_iter_num_next(&it);
+	second = bpf_iter_num_next(&it);
+	if (first && second)
+		ret = *first + *second;
+	bpf_iter_num_destroy(&it);
+	return ret;
+}

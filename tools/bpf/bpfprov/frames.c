@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Whose the addresses of a sample are, when it was taken. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+#include "bpftext.h"
+#include "frames.h"
+
+/* What bounds the memory: beyond it, samples are counted and not kept. */
+#define MAX_STACKS	131072
+#define MAX_UNIQUE	1048576
+/* How far a process is searched for a file. */
+#define MAX_MAPPINGS	4096
+
+#define FRAME_KEY offsetof(struct frame, count)
+
+struct profile data;
+
+/* --- interning ------------------------------------------------------------------ */
+
+static uint64_t hash_of(const void *p, size_t len, uint64_t hash)
+{
+	const uint8_t *b = p;
+
+	while (len--)
+		hash = (hash ^ *b++) * 0x100000001b3ULL;
+	return hash ^ hash >> 29;
+}
+
+#define HASH_SEED 0xcbf29ce484222325ULL
+
+static bool table_grow(struct table *t, uint64_t (*hash)(uint32_t index))
+{
+	struct table n = { .size = t->size ? t->size * 2 : 1024, .used = t->used };
+	size_t i, at;
+
+	n.slots = calloc(n.size, sizeof(*n.slots));
+	if (!n.slots)
+		return false;
+	for (i = 0; i < t->size; i++) {
+		if (!t->slots[i])
+			continue;
+		for (at = hash(t->slots[i] - 1) & (n.size - 1); n.slots[at];)
+			at = (at + 1) & (n.size - 1);
+		n.slots[at] = t->slots[i];
+	}
+	free(t->slots);
+	*t = n;
+	return true;
+}
+
+static uint64_t frame_hash(uint32_t i)
+{
+	return hash_of(&data.frames[i], FRAME_KEY, HASH_SEED);
+}
+
+static uint64_t stack_hash(uint32_t i)
+{
+	const struct stack *s = &data.stacks[i];
+
+	return hash_of(s->frames, s->count_frames * sizeof(*s->frames),
+		       hash_of(s->comm, COMM_SIZE, HASH_SEED));
+}
+
+/* Room for one more of an array that doubles. */
+static bool room_for(void *array, size_t *room, size_t count, size_t size)
+{
+	void **p = array, *n;
+
+	if (count < *room)
+		return true;
+	n = realloc(*p, (*room ? *room * 2 : 1024) * size);
+	if (!n)
+		return false;
+	*p = n;
+	*room = *room ? *room * 2 : 1024;
+	return true;
+}
+
+/* The index of @f, or -1 when there is no room. */
+static int64_t frame_index(const struct frame *f)
+{
+	struct table *t = &data.frame_table;
+	size_t at;
+
+	if (t->used * 2 >= t->size && !table_grow(t, frame_hash))
+		return -1;
+	for (at = hash_of(f, FRAME_KEY, HASH_SEED) & (t->size - 1); t->slots[at];
+	     at = (at + 1) & (t->size - 1))
+		if (!memcmp(&data.frames[t->slots[at] - 1], f, FRAME_KEY))
+			return t->slots[at] - 1;
+	if (data.frame_count == MAX_UNIQUE ||
+	    !room_for(&data.frames, &data.frame_room, data.frame_count, sizeof(*f)))
+		return -1;
+	data.frames[data.frame_count] = *f;
+	t->slots[at] = ++data.frame_count;
+	t->used++;
+	return data.frame_count - 1;
+}
+
+/* Count a stack. False when there is no room. */
+static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kernel, uint32_t count)
+{
+	struct table *t = &data.stack_table;
+	struct stack *s;
+	size_t at;
+
+	if (t->used * 2 >= t->size && !table_grow(t, stack_hash))
+		return false;
+	at = hash_of(frames, count * sizeof(*frames), hash_of(comm, COMM_SIZE, HASH_SEED));
+	for (at &= t->size - 1; t->slots[at]; at = (at + 1) & (t->size - 1)) {
+		s = &data.stacks[t->slots[at] - 1];
+		if (s->count_frames == count && s->kernel == kernel &&
+		    !memcmp(s->comm, comm, COMM_SIZE) &&
+		    !memcmp(s->frames, frames, count * sizeof(*frames))) {
+			s->count++;
+			return true;
+		}
+	}
+	if (data.stack_count == MAX_STACKS ||
+	    !room_for(&data.stacks, &data.stack_room, data.stack_count, sizeof(*s)))
+		return false;
+	s = &data.stacks[data.stack_count];
+	s->frames = malloc(count * sizeof(*frames) + 1);
+	if (!s->frames)
+		return false;
+	memcpy(s->frames, frames, count * sizeof(*frames));
+	memcpy(s->comm, comm, COMM_SIZE);
+	s->kernel = kernel;
+	s->count_frames = count;
+	s->count = 1;
+	t->slots[at] = ++data.stack_count;
+	t->used++;
+	return true;
+}
+
+/* --- what is mapped, and what BPF text there is ------------------------------------ */
+
+/* There before we looked, as far as we know. */
+static void add_text(void *ctx, const struct bpf_text *t)
+{
+	if (t->addr)
+		texts_begin(&data.texts, t, 0);
+}
+
+/* What bpf_prog_info has not: images, and callbacks that the kernel added. */
+static void add_symbols(void)
+{
+	uint64_t time = clock_ns(CLOCK_MONOTONIC), end;
+	const struct ksym *s;
+	struct bpf_text t;
+
+	for (s = data.ksyms.sym; s < data.ksyms.sym + data.ksyms.count; s++) {
+		if (!s->is_bpf || texts_find(&data.texts, s->addr, time) >= 0)
+			continue;
+		end = s + 1 < data.ksyms.sym + data.ksyms.count ? s[1].addr : UINT64_MAX;
+		t = (struct bpf_text){ .addr = s->addr, .len_is_guess = true };
+		t.len = sysconf(_SC_PAGESIZE);
+		if (end - s->addr < t.len)
+			t.len = end - s->addr;
+		snprintf(t.name, sizeof(t.name), "%s", s->name);
+		if (t.len)
+			add_text(NULL, &t);
+	}
+}
+
+struct mmap2_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t addr, len, pgoff;
+	union {
+		struct {
+			uint32_t major, minor;
+			uint64_t ino, generation;
+		};
+		struct {
+			uint8_t build_id_len, reserved[3];
+			uint8_t build_id[BUILD_ID_MAX];
+		};
+	};
+	uint32_t prot, flags;
+	char filename[];
+};
+
+/* Returns true when the file had no path before. */
+static bool add_path(const uint8_t *id, size_t len, const char *path, int pid)
+{
+	struct binary *b;
+	bool is_new;
+
+	/* [vdso] and the like, //anon, memfds. */
+	if (*path != '/' || path[1] == '/')
+		return false;
+	b = binary_get(id, len);
+	if (!b)
+		return false;
+	is_new = !binary_where(b);
+	binary_path(b, path, pid);
+	return is_new;
+}
+
+static void read_mmap2(const struct perf_event_header *h)
+{
+	const struct mmap2_record *r = (const void *)h;
+	uint8_t id[BUILD_ID_MAX];
+	struct file_key key;
+	char file[80];
+	size_t len;
+
+	if (h->size <= sizeof(*r) + sizeof(struct ring_id))
+		return;
+	if (h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
+		if (r->build_id_len && r->build_id_len <= BUILD_ID_MAX)
+			add_path(r->build_id, r->build_id_len, r->filename, r->pid);
+		return;
+	}
+	key = (struct file_key){
+		.ino = r->ino,
+		.dev_major = r->major,
+		.dev_minor = r->minor,
+		.generation = r->generation,
+	};
+	/*
+	 * It has none, or the kernel could not read it there and then, while a sample
+	 * that comes later has one.
+	 */
+	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, r->pid))
+		return;
+	/* What is mapped there, if it still is; or the path, if it is that file. */
+	snprintf(file, sizeof(file), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, r->pid, r->addr,
+		 r->addr + r->len);
+	len = file_build_id(file, NULL, id);
+	if (!len)
+		len = file_build_id(r->filename, &key, id);
+	if (len)
+		add_path(id, len, r->filename, r->pid);
+}
+
+static void read_record(void *ctx, const struct perf_event_header *h, const struct ring_id *id)
+{
+	const struct subprog_record *b = (const void *)h;
+	const struct ksymbol_record *k = (const void *)h;
+	struct bpf_text t;
+	bool begins;
+
+	switch (h->type) {
+	case PERF_RECORD_LOST:
+		data.lost_records += ((const uint64_t *)(h + 1))[1];
+		return;
+	case PERF_RECORD_MMAP2:
+		read_mmap2(h);
+		return;
+	case PERF_RECORD_BPF_EVENT:
+		if (!data.subprog || !bpf_text_of_subprog(h, &t))
+			return;
+		begins = b->type == PERF_BPF_EVENT_SUBPROG_LOAD ||
+			 b->type == PERF_BPF_EVENT_IMAGE_ADD;
+		if (!begins && b->type != PERF_BPF_EVENT_SUBPROG_UNLOAD &&
+		    b->type != PERF_BPF_EVENT_IMAGE_DEL)
+			return;
+		break;
+	case PERF_RECORD_KSYMBOL:
+		if (data.subprog || k->type != PERF_RECORD_KSYMBOL_TYPE_BPF ||
+		    !bpf_text_of_ksymbol(h, &t))
+			return;
+		begins = !(k->flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER);
+		break;
+	default:
+		return;
+	}
+	if (!t.len)	/* no JIT */
+		return;
+	if (begins)
+		texts_begin(&data.texts, &t, id->time);
+	else
+		texts_end(&data.texts, &t, id->time);
+}
+
+void frames_read_records(void)
+{
+	data.read_at = clock_ns(CLOCK_MONOTONIC);
+	rings_read(&data.rings, read_record, NULL);
+}
+
+static struct file_key key_of(const struct mapping *v)
+{
+	return (struct file_key){
+		.ino = v->inode,
+		.dev_major = v->dev_major,
+		.dev_minor = v->dev_minor,
+	};
+}
+
+/* By inode too: a sample may have no more, for a file without a build ID or too early. */
+static void add_mapping(const struct mapping *v, int pid)
+{
+	struct file_key key = key_of(v);
+
+	if (v->inode)
+		add_path((const uint8_t *)&key, 0, v->path, pid);
+	if (v->build_id_len)
+		add_path(v->build_id, v->build_id_len, v->path, pid);
+}
+
+static void scan_process(int pid)
+{
+	static struct mapping v;
+	uint64_t addr = 0;
+	struct maps m;
+
+	if (maps_open(&m, pid, false))
+		return;
+	while (!maps_find(&m, addr, true, &v)) {
+		addr = v.end;
+		if (v.perms[2] == 'x')
+			add_mapping(&v, pid);
+	}
+	maps_close(&m);
+}
+
+/* What runs already: its files are not mapped again. */
+void frames_scan(int pid)
+{
+	struct dirent *e;
+	DIR *d;
+	int err = 0;
+
+	if (have_cap(CAP_SYS_ADMIN))
+		err = bpf_text_all(data.ksyms.count ? &data.ksyms : NULL, add_text, NULL);
+	if (err && err != -EINTR)
+		say("listing BPF programs: %s", strerror(-err));
+	add_symbols();
+	if (pid) {
+		scan_process(pid);
+		return;
+	}
+	d = opendir("/proc");
+	while (d && (e = readdir(d)) && !exiting())
+		if (*e->d_name >= '1' && *e->d_name <= '9')
+			scan_process(atoi(e->d_name));
+	if (d)
+		closedir(d);
+}
+
+/* --- samples -------------------------------------------------------------------------- */
+
+/*
+ * Without the kernel's answer: what /proc says now. The process may have gone, or
+ * have mapped something else meanwhile.
+ */
+static void ask_proc(struct maps *m, int pid, uint64_t ip, struct frame *f)
+{
+	static struct mapping v;
+	struct file_key key;
+	int err;
+
+	if (!pid)
+		return;
+	if (m->fd < 0 || (!m->pid && maps_open(m, pid, false))) {
+		m->fd = -1;
+		return;
+	}
+	err = maps_find(m, ip, false, &v);
+	if (err == -ENOENT)
+		f->kind = NOWHERE;
+	if (err)
+		return;
+	if (!v.inode) {
+		f->kind = ANON;
+		return;
+	}
+	key = key_of(&v);
+	f->missing = v.build_id_len ? NO_FILE : NO_FILE_NO_ID;
+	f->binary = v.build_id_len ? binary_get(v.build_id, v.build_id_len) :
+				     binary_get((const uint8_t *)&key, 0);
+	if (!f->binary)
+		return;
+	data.by_proc += !!v.build_id_len;
+	add_mapping(&v, pid);
+	f->kind = USER;
+	f->where = ip - v.start + v.offset;
+}
+
+/* The kernel had no build ID there and then. If /proc has one for this very file, take it. */
+static void ask_later(struct maps *m, int pid, const struct bpf_stack_build_id *u,
+		      struct frame *f)
+{
+	static struct mapping v;
+	struct file_key key;
+	uint64_t i, addr = 0;
+
+	if (!pid || m->fd < 0 || (!m->pid && maps_open(m, pid, false))) {
+		m->fd = -1;
+		return;
+	}
+	memcpy(&key, u->build_id, sizeof(key));
+	for (i = 0; i < MAX_MAPPINGS && !maps_find(m, addr, true, &v); i++) {
+		addr = v.end;
+		if (v.inode != key.ino || v.dev_major != key.dev_major ||
+		    v.dev_minor != key.dev_minor)
+			continue;
+		add_path(u->build_id, 0, v.path, pid);
+		if (!v.build_id_len)
+			return;
+		add_path(v.build_id, v.build_id_len, v.path, pid);
+		f->binary = binary_get(v.build_id, v.build_id_len) ?: f->binary;
+		f->missing = NO_FILE;
+		data.by_proc++;
+		return;
+	}
+}
+
+static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *m)
+{
+	const struct bpf_stack_build_id *u = &s->user[i];
+	struct frame f;
+
+	memset(&f, 0, sizeof(f));	/* the padding is compared */
+	f.kind = UNKNOWN;
+	f.is_return = i > 0;
+	switch (u->status) {
+	case BPF_STACK_BUILD_ID_VALID:
+		/* Kernels before this series take the next mapping where there is none. */
+		if ((int64_t)u->offset < 0) {
+			f.kind = NOWHERE;
+			break;
+		}
+		f.binary = binary_get(u->build_id, BUILD_ID_MAX);
+		f.missing = NO_FILE;
+		f.where = u->offset;
+		f.kind = f.binary ? USER : UNKNOWN;
+		break;
+	case FRAME_FILE:
+	case FRAME_PENDING:
+	case FRAME_NOT_KEPT:
+		f.binary = binary_get(u->build_id, 0);
+		f.missing = u->status == FRAME_FILE ? NO_FILE_NO_ID :
+			    u->status == FRAME_PENDING ? NO_FILE_PENDING : NO_FILE_NOT_KEPT;
+		f.where = u->offset;
+		f.kind = f.binary ? USER : UNKNOWN;
+		if (f.binary && !binary_where(f.binary) && u->status != FRAME_FILE)
+			ask_later(m, s->pid, u, &f);
+		break;
+	case FRAME_ANON:
+		f.kind = ANON;
+		break;
+	case FRAME_NOWHERE:
+		f.kind = NOWHERE;
+		break;
+	case BPF_STACK_BUILD_ID_IP:
+		ask_proc(m, s->pid, u->ip, &f);
+		break;
+	}
+	if (f.kind != USER) {
+		f.is_return = 0;
+		f.where = 0;
+		f.binary = NULL;
+		f.missing = 0;
+	}
+	return f;
+}
+
+static struct frame kernel_frame(uint64_t addr, bool is_return, uint64_t time)
+{
+	struct frame f;
+	int64_t text;
+
+	memset(&f, 0, sizeof(f));
+	text = texts_find(&data.texts, addr - is_return, time);
+	if (text >= 0)
+		data.texts.life[text].keep = true;
+	f.kind = text >= 0 ? BPF : KERNEL;
+	f.where = text >= 0 ? (uint64_t)text : addr;
+	f.is_return = text >= 0 ? 0 : is_return;
+	return f;
+}
+
+int frames_add_sample(void *ctx, void *sample, size_t size)
+{
+	const struct sample *s = sample;
+	uint32_t frames[2 * MAX_FRAMES], count = 0, kernel, i, n;
+	char comm[COMM_SIZE] = {};
+	struct maps m = {};
+	struct frame f;
+	int64_t index;
+
+	data.samples++;
+	/* Records of what it may be in were written before it. */
+	if (s->time >= data.read_at)
+		frames_read_records();
+	n = s->kernel_len > 0 ? s->kernel_len / sizeof(s->kernel[0]) : 0;
+	for (i = 0; i < n && i < MAX_FRAMES; i++) {
+		f = kernel_frame(s->kernel[i], i > 0, s->time);
+		index = frame_index(&f);
+		if (index < 0)
+			goto dropped;
+		frames[count++] = index;
+	}
+	kernel = count;
+	n = s->user_len > 0 ? s->user_len / sizeof(s->user[0]) : 0;
+	if (n > (size - offsetof(struct sample, user)) / sizeof(s->user[0]))
+		n = (size - offsetof(struct sample, user)) / sizeof(s->user[0]);
+	for (i = 0; i < n; i++) {
+		f = user_frame(s, i, &m);
+		if (s->user[i].status == BPF_STACK_BUILD_ID_VALID && f.kind == USER)
+			data.by_id++;
+		index = frame_index(&f);
+		if (index < 0)
+			goto dropped;
+		frames[count++] = index;
+	}
+	data.by_query += s->queried;
+	snprintf(comm, sizeof(comm), "%s", s->comm);
+	if (!count_stack(comm, frames, kernel, count))
+		goto dropped;
+	for (i = 0; i < count; i++)
+		data.frames[frames[i]].count++;
+	goto out;
+dropped:
+	data.dropped++;
+out:
+	if (m.pid)
+		maps_close(&m);
+	return 0;
+}
+
+void frames_free(void)
+{
+	size_t i;
+
+	for (i = 0; i < data.stack_count; i++)
+		free(data.stacks[i].frames);
+	free(data.stacks);
+	free(data.stack_table.slots);
+	free(data.frames);
+	free(data.frame_table.slots);
+	texts_free(&data.texts);
+	ksyms_free(&data.ksyms);
+	ksyms_free(&data.late_ksyms);
+	binary_free_all();
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What "bpfprov profile" keeps: different frames, and different stacks of them. */
+#ifndef __BPFPROV_FRAMES_H
+#define __BPFPROV_FRAMES_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ksyms.h"
+#include "profile.h"
+#include "ring.h"
+#include "symbols.h"
+#include "texts.h"
+
+/* Indices of equal things, by hash: an open table that grows. */
+struct table {
+	uint32_t *slots;	/* index + 1; 0: free */
+	size_t size, used;
+};
+
+enum kind { KERNEL, BPF, USER, ANON, NOWHERE, UNKNOWN };
+
+struct frame {
+	enum kind kind;
+	uint32_t is_return;
+	uint64_t where;		/* address, file offset, or index of a text */
+	struct binary *binary;
+	uint64_t missing;	/* the outcome if the binary is not found */
+	/* Not part of what makes two frames equal. */
+	uint64_t count;
+	const char *name, *module;
+	enum outcome outcome;
+};
+
+struct stack {
+	char comm[COMM_SIZE];
+	uint32_t kernel, count_frames;
+	uint64_t count;
+	uint32_t *frames;	/* leaf first, kernel before user */
+};
+
+struct profile {
+	struct frame *frames;
+	size_t frame_count, frame_room;
+	struct table frame_table;
+	struct stack *stacks;
+	size_t stack_count, stack_room;
+	struct table stack_table;
+	struct texts texts;
+	struct rings rings;
+	uint64_t read_at;		/* when @rings were, CLOCK_MONOTONIC, ns */
+	uint64_t samples, lost, dropped, lost_records;
+	uint64_t by_id, by_query, by_proc;
+	struct ksyms ksyms, late_ksyms;	/* of the beginning, and of the end */
+	bool subprog;
+};
+
+extern struct profile data;
+
+/* What is there before sampling begins: BPF text, and the files that run; of @pid or all. */
+void frames_scan(int pid);
+
+/* Read the records that are there by now. */
+void frames_read_records(void);
+
+/* Take a struct sample, for ring_buffer__new(). */
+int frames_add_sample(void *ctx, void *sample, size_t size);
+
+void frames_free(void);
+
+#endif

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The names of what was sampled, and how it is written. */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+#include "frames.h"
+#include "profile_out.h"
+
+/* --- names ----------------------------------------------------------------------------- */
+
+/*
+ * A module may have come or gone while sampling: of what was there at the beginning and
+ * what was at the end, it is in the one that begins closer below. If both begin at one
+ * address and are not the same, nobody can say which it was. Of BPF, all that was there is
+ * among the texts.
+ */
+static const struct ksym *find_ksym(uint64_t addr)
+{
+	const struct ksym *a = ksyms_find(&data.ksyms, addr);
+	const struct ksym *b = ksyms_find(&data.late_ksyms, addr);
+
+	if (a && b && a->addr == b->addr && strcmp(a->name, b->name))
+		return NULL;
+	if (!a || (b && b->addr > a->addr))
+		a = b;
+	return a && !a->is_bpf ? a : NULL;
+}
+
+static void name_frame(struct frame *f)
+{
+	const struct ksym *k;
+
+	switch (f->kind) {
+	case KERNEL:
+		k = find_ksym(f->where - f->is_return);
+		f->name = k ? k->name : NULL;
+		f->module = k ? k->module : NULL;
+		break;
+	case BPF:
+		f->name = data.texts.life[f->where].text.name;
+		break;
+	case USER:
+		f->outcome = f->missing;
+		f->name = binary_symbol(f->binary, f->where, f->is_return, &f->outcome);
+		break;
+	case ANON:
+		f->outcome = ANONYMOUS;
+		break;
+	case NOWHERE:
+		f->outcome = NOT_MAPPED;
+		break;
+	case UNKNOWN:
+		f->outcome = NO_MAPPING;
+		break;
+	}
+}
+
+static void name_all(void)
+{
+	bool tty = isatty(STDERR_FILENO);
+	size_t i;
+
+	if (data.ksyms.count && ksyms_read(&data.late_ksyms, false))
+		ksyms_free(&data.late_ksyms);
+	for (i = 0; i < data.frame_count; i++) {
+		if (tty && i % 256 == 0)
+			fprintf(stderr, "\rnaming frames: %zu of %zu", i, data.frame_count);
+		if (interrupted())
+			data.frames[i].outcome = NOT_LOOKED_UP;
+		else
+			name_frame(&data.frames[i]);
+	}
+	if (interrupted())
+		say("interrupted: names that were not looked up by then are missing");
+	if (tty)
+		fprintf(stderr, "\r\033[K");
+}
+
+/* In a folded stack, ; and blanks at the end have a meaning. */
+static void put_clean(FILE *out, const char *s)
+{
+	for (; *s; s++)
+		fputc(*s == ';' ? ':' : (unsigned char)*s < ' ' ? '?' : *s, out);
+}
+
+static void put_frame(FILE *out, const struct frame *f)
+{
+	const struct bpf_text *t;
+
+	switch (f->kind) {
+	case KERNEL:
+		if (f->name)
+			put_clean(out, f->name);
+		else
+			fprintf(out, "0x%" PRIx64, f->where);
+		if (f->module) {
+			fprintf(out, "_[");
+			put_clean(out, f->module);
+			fputc(']', out);
+		}
+		fprintf(out, "_[k]");
+		break;
+	case BPF:
+		t = &data.texts.life[f->where].text;
+		put_clean(out, t->name);
+		if (t->id)
+			fprintf(out, "[%u.%u]", t->id, t->sub_id);
+		fprintf(out, "_[k]");
+		break;
+	case USER:
+		if (f->name) {
+			put_clean(out, f->name);
+			break;
+		}
+		fputc('[', out);
+		put_clean(out, binary_name(f->binary));
+		fprintf(out, "+0x%" PRIx64 "]", f->where);
+		break;
+	case ANON:
+		fprintf(out, "[anonymous]");
+		break;
+	case NOWHERE:
+	case UNKNOWN:
+		fprintf(out, "[unknown]");
+		break;
+	}
+}
+
+static const char * const outcome_names[OUTCOMES] = {
+	[SYMBOLIZED] = "symbolized",
+	[NO_SYMBOL] = "no symbol",
+	[NO_FILE] = "file not found",
+	[NO_FILE_NO_ID] = "file without build ID not found",
+	[NO_FILE_PENDING] = "build ID not read yet, and file not found",
+	[NO_FILE_NOT_KEPT] = "build ID not kept, and file not found",
+	[ANONYMOUS] = "anonymous memory",
+	[NOT_MAPPED] = "not mapped: no frame pointers",
+	[NO_MAPPING] = "mapping not known",
+	[NOT_LOOKED_UP] = "not looked up: interrupted",
+};
+
+/* What became of the user frames. */
+struct counts {
+	uint64_t user, kernel, bpf, outcomes[OUTCOMES];
+};
+
+static struct counts count_frames(void)
+{
+	struct counts c = {};
+	size_t i;
+
+	for (i = 0; i < data.frame_count; i++) {
+		const struct frame *f = &data.frames[i];
+
+		if (f->kind == KERNEL) {
+			c.kernel += f->count;
+		} else if (f->kind == BPF) {
+			c.bpf += f->count;
+		} else {
+			c.user += f->count;
+			c.outcomes[f->outcome] += f->count;
+		}
+	}
+	return c;
+}
+
+static void write_folded(FILE *out)
+{
+	size_t i, j;
+
+	for (i = 0; i < data.stack_count; i++) {
+		const struct stack *s = &data.stacks[i];
+
+		put_clean(out, *s->comm ? s->comm : "?");
+		/* Root first: the user's part, then the kernel's. */
+		for (j = s->count_frames; j-- > 0;) {
+			fputc(';', out);
+			put_frame(out, &data.frames[s->frames[j]]);
+		}
+		fprintf(out, " %" PRIu64 "\n", s->count);
+	}
+}
+
+static void write_json_frame(FILE *out, const struct frame *f)
+{
+	char hex[2 * BUILD_ID_MAX + 1];
+	const struct bpf_text *t;
+
+	switch (f->kind) {
+	case KERNEL:
+		fprintf(out, "{\"kind\":\"kernel\",\"address\":\"0x%" PRIx64 "\"", f->where);
+		break;
+	case BPF:
+		t = &data.texts.life[f->where].text;
+		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"", t->addr);
+		if (t->id)
+			fprintf(out, ",\"id\":%u,\"sub_id\":%u", t->id, t->sub_id);
+		break;
+	case USER:
+		fprintf(out, "{\"kind\":\"user\"");
+		binary_id(f->binary, hex, sizeof(hex));
+		if (*hex)
+			fprintf(out, ",\"build_id\":\"%s\"", hex);
+		fprintf(out, ",\"offset\":\"0x%" PRIx64 "\"", f->where);
+		if (binary_where(f->binary)) {
+			fprintf(out, ",\"file\":");
+			json_string(out, binary_where(f->binary));
+		}
+		break;
+	default:
+		fprintf(out, "{\"kind\":\"user\"");
+	}
+	if (f->kind >= USER)
+		fprintf(out, ",\"outcome\":\"%s\"", outcome_names[f->outcome]);
+	if (f->name) {
+		fprintf(out, ",\"symbol\":");
+		json_string(out, f->name);
+	}
+	if (f->module) {
+		fprintf(out, ",\"module\":");
+		json_string(out, f->module);
+	}
+	fputc('}', out);
+}
+
+static void write_json(FILE *out, long hz)
+{
+	struct counts c = count_frames();
+	size_t i, j;
+
+	fprintf(out, "{\"samples\":%" PRIu64 ",\"frequency\":%ld,\"lost\":%" PRIu64
+		",\"dropped\":%" PRIu64, data.samples, hz, data.lost, data.dropped);
+	fprintf(out, ",\n\"frames\":{\"user\":%" PRIu64 ",\"kernel\":%" PRIu64 ",\"bpf\":%" PRIu64
+		"},\n\"outcomes\":{", c.user, c.kernel, c.bpf);
+	for (i = 0; i < OUTCOMES; i++)
+		fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", outcome_names[i], c.outcomes[i]);
+	fprintf(out, "},\n\"stacks\":[");
+	for (i = 0; i < data.stack_count; i++) {
+		const struct stack *s = &data.stacks[i];
+
+		fprintf(out, "%s\n{\"comm\":", i ? "," : "");
+		json_string(out, s->comm);
+		/* Leaf first, as the kernel gives them. */
+		fprintf(out, ",\"count\":%" PRIu64 ",\"frames\":[", s->count);
+		for (j = 0; j < s->count_frames; j++) {
+			if (j)
+				fputc(',', out);
+			write_json_frame(out, &data.frames[s->frames[j]]);
+		}
+		fprintf(out, "]}");
+	}
+	fprintf(out, "\n]}\n");
+}
+
+void profile_write(FILE *out, bool json, long hz)
+{
+	name_all();
+	if (json)
+		write_json(out, hz);
+	else
+		write_folded(out);
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+double cpu_time(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_SELF, &r);
+	return r.ru_utime.tv_sec + r.ru_stime.tv_sec +
+	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
+}
+
+void profile_report(double seconds, double cpu, double irq)
+{
+	struct counts c = count_frames();
+	struct rusage r;
+	size_t i;
+
+	say("%" PRIu64 " samples in %.1f s, %" PRIu64 " lost, %" PRIu64 " dropped for want of room",
+	    data.samples, seconds, data.lost, data.dropped);
+	say("frames: %" PRIu64 " user, %" PRIu64 " kernel, %" PRIu64 " BPF", c.user, c.kernel,
+	    c.bpf);
+	for (i = 0; i < OUTCOMES; i++)
+		if (c.outcomes[i])
+			say("  %5.1f %% of user frames: %s", 100.0 * c.outcomes[i] / c.user,
+			    outcome_names[i]);
+	say("build IDs: %" PRIu64 " taken with the sample, %" PRIu64 " of these by a query, %"
+	    PRIu64 " from /proc later", data.by_id, data.by_query, data.by_proc);
+	if (binary_dropped())
+		say("%" PRIu64 " files dropped for want of room", binary_dropped());
+	if (data.lost_records)
+		say("%" PRIu64 " records of mappings or text lost: names can be missing or wrong",
+		    data.lost_records);
+	if (data.texts.dropped)
+		say("%" PRIu64 " ranges of BPF programs dropped for want of room",
+		    data.texts.dropped);
+	getrusage(RUSAGE_SELF, &r);
+	say("own cost: %.1f %% of a CPU in the interrupts that took samples, %.1f %% to read them, %.2f s for the rest, %ld KiB of memory",
+	    seconds > 0 ? 100 * irq / seconds : 0, seconds > 0 ? 100 * cpu / seconds : 0,
+	    cpu_time() - cpu, r.ru_maxrss);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef __BPFPROV_PROFILE_OUT_H
+#define __BPFPROV_PROFILE_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Look up the names, and write all stacks; @hz is how often they were sampled. */
+void profile_write(FILE *out, bool json, long hz);
+
+/* CPU seconds of this process so far. */
+double cpu_time(void);
+
+/* Summarize on stderr: @seconds of sampling took @cpu to read, and @irq in interrupts. */
+void profile_report(double seconds, double cpu, double irq);
+
+#endif

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The helpers that the commands share. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+
+#define CGROUPFS	"/sys/fs/cgroup"
+
+static int signals;
+static char unlink_path[PATH_MAX];
+
+const char *command_name;
+
+void say(const char *fmt, ...)
+{
+	va_list ap;
+
+	/* In order with what was printed, where both go to one place. */
+	fflush(stdout);
+	fprintf(stderr, "bpfprov%s%s: ", command_name ? " " : "", command_name ?: "");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+static void on_signal(int sig)
+{
+	int err = errno;
+
+	if (__atomic_add_fetch(&signals, 1, __ATOMIC_RELAXED) > 2) {
+		if (*unlink_path)
+			unlink(unlink_path);
+		_exit(128 + sig);
+	}
+	errno = err;
+}
+
+bool exiting(void)
+{
+	return __atomic_load_n(&signals, __ATOMIC_RELAXED) > 0;
+}
+
+bool interrupted(void)
+{
+	return __atomic_load_n(&signals, __ATOMIC_RELAXED) > 1;
+}
+
+void unlink_when_killed(const char *path)
+{
+	char first = *path;
+
+	/* A signal may come in between: the path is whole once it begins. */
+	*unlink_path = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (first)
+		snprintf(unlink_path + 1, sizeof(unlink_path) - 1, "%s", path + 1);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	*unlink_path = first;
+}
+
+uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+void catch_signals(void)
+{
+	/* Without SA_RESTART: what waits is to end. */
+	struct sigaction sa = { .sa_handler = on_signal }, old;
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	/* nohup ignores it, and that is to stay so. */
+	if (!sigaction(SIGHUP, NULL, &old) && old.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &sa, NULL);
+}
+
+static const char *cap_name(int cap)
+{
+	switch (cap) {
+	case CAP_BPF:
+		return "CAP_BPF";
+	case CAP_PERFMON:
+		return "CAP_PERFMON";
+	case CAP_NET_ADMIN:
+		return "CAP_NET_ADMIN";
+	case CAP_SYS_ADMIN:
+		return "CAP_SYS_ADMIN";
+	case CAP_SYS_PTRACE:
+		return "CAP_SYS_PTRACE";
+	default:
+		return "a capability";
+	}
+}
+
+static bool has_cap(const struct __user_cap_data_struct *data, int cap)
+{
+	return data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
+}
+
+bool have_caps(const int *caps)
+{
+	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+	char missing[128] = "";
+
+	if (syscall(SYS_capget, &hdr, data))
+		return true;	/* it is for the kernel to refuse then */
+	for (; *caps >= 0; caps++) {
+		if (has_cap(data, *caps) ||
+		    ((*caps == CAP_BPF || *caps == CAP_PERFMON) && has_cap(data, CAP_SYS_ADMIN)))
+			continue;
+		if (*missing)
+			strcat(missing, " and ");
+		strcat(missing, cap_name(*caps));
+	}
+	if (*missing)
+		say("needs %s", missing);
+	return !*missing;
+}
+
+bool have_cap(int cap)
+{
+	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+
+	return syscall(SYS_capget, &hdr, data) || has_cap(data, cap);
+}
+
+bool is_denied(int err)
+{
+	return err == EPERM || err == EACCES;
+}
+
+void parse_args(const struct argp *argp, int argc, char **argv)
+{
+	argp_err_exit_status = BPFPROV_USAGE;
+	if (argp_parse(argp, argc, argv, 0, NULL, NULL))
+		exit(BPFPROV_USAGE);
+}
+
+long parse_number(struct argp_state *state, const char *arg, const char *what,
+		  long min, long max)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(arg, &end, 10);
+	if (errno || end == arg || *end || n < min || n > max)
+		argp_error(state, "%s: %s is no number from %ld to %ld", what, arg, min, max);
+	return n;
+}
+
+long parse_ring_pages(struct argp_state *state, const char *arg)
+{
+	long n = parse_number(state, arg, "--ring-pages", 1, 65536);
+
+	if (n & (n - 1))
+		argp_error(state, "--ring-pages: %s is no power of two", arg);
+	return n;
+}
+
+int finish_output(FILE *f, const char *name)
+{
+	/* ferror() remembers no errno, and the last write sets a new one. */
+	bool failed = ferror(f);
+
+	errno = 0;
+	failed |= fflush(f) != 0;
+	if (f != stdout)
+		failed |= fclose(f) != 0;
+	if (failed)
+		say("writing %s: %s", name, errno ? strerror(errno) : "not all could be written");
+	return failed ? -1 : 0;
+}
+
+/* The length of the UTF-8 sequence at @s; 0 if there is none. */
+static int utf8_len(const unsigned char *s)
+{
+	int i, len;
+
+	if (*s < 0x80)
+		return 1;
+	if (*s < 0xc2 || *s > 0xf4)
+		return 0;
+	len = *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
+	for (i = 1; i < len; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	/* Longer than needed, a surrogate, or beyond U+10FFFF. */
+	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
+	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return len;
+}
+
+void json_string(FILE *f, const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	int len;
+
+	fputc('"', f);
+	for (; *p; p += len ? len : 1) {
+		len = utf8_len(p);
+		if (*p == '"' || *p == '\\')
+			fprintf(f, "\\%c", *p);
+		else if (*p < 0x20)
+			fprintf(f, "\\u%04x", *p);
+		else if (!len)
+			fputs("\\ufffd", f);
+		else
+			fwrite(p, 1, len, f);
+	}
+	fputc('"', f);
+}
+
+void print_hex(FILE *f, const unsigned char *bytes, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		fprintf(f, "%02x", bytes[i]);
+}
+
+const char *colour(FILE *f, enum colour c)
+{
+	static const char * const seq[] = {
+		[PLAIN] = "\033[m", [BOLD] = "\033[1m", [RED] = "\033[31m",
+		[GREEN] = "\033[32m", [YELLOW] = "\033[33m",
+	};
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	if ((no && *no) || !term || !strcmp(term, "dumb") || !isatty(fileno(f)))
+		return "";
+	return seq[c];
+}
+
+/* The descriptor of a cgroup v2 at @path; or -1 with errno, ENOTSUP if it is not one. */
+static int try_cgroup(const char *path)
+{
+	struct statfs fs;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && (fstatfs(fd, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC)) {
+		close(fd);
+		errno = ENOTSUP;
+		return -1;
+	}
+	return fd;
+}
+
+int open_cgroup(const char *name, char *path, size_t size)
+{
+	int fd, err = 0;
+
+	if ((size_t)snprintf(path, size, CGROUPFS "/%s", name) >= size) {
+		say("%.40s...: a path of less than %zu bytes is needed", name, size);
+		return -1;
+	}
+	snprintf(path, size, "%s", name);
+	fd = try_cgroup(path);
+	if (fd < 0) {
+		err = errno;
+		snprintf(path, size, CGROUPFS "/%s", name);
+		fd = try_cgroup(path);
+	}
+	if (fd < 0 && (err == ENOTSUP || errno == ENOTSUP))
+		say("%s is not a cgroup v2", name);
+	else if (fd < 0)
+		say("there is no cgroup %s", name);
+	return fd;
+}
