@@ -204,6 +204,67 @@ cmd_bisect()
 	say "bisect: each of $all builds without new warnings, and boots ($(wc -l <"$out/todo") asked, the others known)"
 }
 
+# --- test: every series by itself ---------------------------------------------
+
+# tree_alone NAME: prints a commit with the base, the dependencies of NAME and NAME.
+tree_alone()
+{
+	local names list tree
+	mapfile -t names < <(closure "$1")
+	mapfile -t list < <(patches_of "${names[@]}")
+	GIT_INDEX_FILE=$out/index plain_git -C "$LINUX" read-tree base
+	GIT_INDEX_FILE=$out/index plain_git -C "$LINUX" apply --cached --whitespace=nowarn \
+		"${list[@]/#/$PATCHES/}" 2>"$out/alone" || return
+	tree=$(GIT_INDEX_FILE=$out/index plain_git -C "$LINUX" write-tree)
+	fixed_identity plain_git -C "$LINUX" commit-tree "$tree" -p base -m "${names[*]}"
+}
+
+# programs_of TREE: the selftests that it has.
+programs_of()
+{
+	(cd "$1/tools/testing/selftests/bpf_provenance" 2>/dev/null && grep -l '^TEST_HARNESS_MAIN' ./*.c) |
+		sed 's,.*/,,; s,\.c$,,' | paste -sd,
+}
+
+cmd_test()
+{
+	local name c out bad=0 row progs kernel=$BUILD/out/bisect
+	need_series
+	scratch
+	mkdir -p "$kernel"
+	exec 6>"$kernel/run.lock"
+	flock -n 6 || die "another series bisect or test is under way"
+	worktree "$BUILD/bisect" base
+	[ $# -gt 0 ] || mapfile -t row < <(series_names)
+	[ $# -gt 0 ] || set -- "${row[@]}"
+	printf '%-28s %-8s %-8s %-8s %s\n' series applies builds boots tests | tee "$out/table"
+	for name; do
+		series_names | grep -qx "$name" || die "give the name of a series: $(series_names | paste -sd" ")"
+		row=(no - - -)
+		if c=$(tree_alone "$name"); then
+			row[0]=yes row[1]=no
+			plain_git -C "$BUILD/bisect" checkout -q -f --detach "$c"
+			progs=$(programs_of "$BUILD/bisect")
+			if "$TOP/scripts/build" kernel bisect &&
+					{ [ -z "$progs" ] || "$TOP/scripts/build" selftests bisect; }; then
+				row[1]=yes row[2]=no
+				if "$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" -- true; then
+					row[2]=yes
+					row[3]=none
+				fi
+			fi
+			if [ "${row[2]}" = yes ] && [ -n "$progs" ]; then
+				row[3]=no
+				SELFTESTS=$kernel/selftests "$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" \
+					-t "$progs" && row[3]=pass
+			fi
+		fi
+		[[ " ${row[*]} " != *" no "* ]] || bad=1
+		printf '%-28s %-8s %-8s %-8s %s\n' "$name" "${row[@]}" | tee -a "$out/table"
+	done
+	return $bad
+}
+
 # --- style --------------------------------------------------------------------
 
 cmd_style()

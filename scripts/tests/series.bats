@@ -107,12 +107,13 @@ setup() { sandbox; }
 	[[ $output == *"not what an export writes"* ]]
 }
 
-@test "series: a reordered patch is refused" {
+@test "series: a series that stands before its dependency is refused" {
 	made_series
 	{ sed -n 3p "$PATCHES/series"; sed -n 1,2p "$PATCHES/series"; } >"$HOME/series"
 	cp "$HOME/series" "$PATCHES/series"
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
+	[[ $output == *"series-a depends on selftests, which does not stand before it"* ]]
 }
 
 @test "series: a reorder in build/linux round-trips" {
@@ -495,4 +496,55 @@ setup() { sandbox; }
 	run "$SCRIPTS/series" apply "$HOME/empty"
 	[ "$status" != 0 ]
 	[[ $output == *"is no kernel tree"* ]]
+}
+
+@test "series: one that needs another without saying so is refused" {
+	made_series
+	echo "int more;" >>"$LINUX/lib/new.c"
+	commit "lib: More"
+	"$SCRIPTS/series" export --series series-b
+	described series-b selftests
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"series-b does not apply to the base with its dependencies"*"lib/new.c"* ]]
+	described series-b series-a
+	"$SCRIPTS/series" check
+}
+
+@test "series: Fixes tags, covers and headers" {
+	made_series
+	sed -i 's/^Because\.$/Because.\n\nFixes: 1da177e4c3f4 ("Linux-2.6.12-rc2")/' "$PATCHES"/series-a/lib-Return-22.patch
+	run "$SCRIPTS/series" check
+	[ "$status" != 0 ]
+	[[ $output == *"lib-Return-22.patch has a Fixes tag"* ]]
+	sed -i '/^Fixes: /,+0d' "$PATCHES"/series-a/lib-Return-22.patch
+	printf '# lib: one thing\n\nThis topic has no more.\n' >"$PATCHES/series-a/cover.md"
+	run "$SCRIPTS/series" check
+	[[ $output == *"has the word topic"*"has no figure"*"has no link"* ]]
+	rm "$PATCHES/series-a/header"
+	run "$SCRIPTS/series" check
+	[[ $output == *"header does not name the tree"* ]]
+}
+
+@test "series: the last line of a message names the series" {
+	made_series
+	echo "int h;" >>"$LINUX/lib/b.c"
+	git -C "$LINUX" -c user.name="bpf-provenance developers" -c user.email=devel@bpf-provenance.invalid \
+		commit -q -a -m "lib: New" -m "Because." -m "Series: series-c"
+	"$SCRIPTS/series" export
+	grep -qx "series-c/lib-New.patch" "$PATCHES/series"
+	run grep -r "^Series: " "$PATCHES" --include=*.patch
+	[ "$status" = 1 ]
+	described series-c
+	"$SCRIPTS/series" check
+}
+
+@test "series queue: what waits, and for what" {
+	made_series
+	run "$SCRIPTS/series" queue
+	[ "$status" = 0 ]
+	[[ $output == *"now "*"selftests "*"waits "*"series-a "*"waits for selftests"* ]]
+	echo "state: applied" >>"$PATCHES/selftests/header"
+	run "$SCRIPTS/series" queue
+	[[ $output == *"applied "*"selftests "*"now "*"series-a "* ]]
 }
