@@ -9,6 +9,8 @@ help:
 	@echo '                       with KCSAN; odd configurations (FLAVOURS="NAME..." chooses)'
 	@echo 'make controls          that tests fail where the series lacks what they test'
 	@echo '                       (CONTROLS="NAME..." chooses, of vmtest/controls)'
+	@echo 'make litmus            the lockless protocols with herd7 and the memory model of the kernel'
+	@echo 'make mutants           without a check or a barrier, a test must fail (MUTANTS="NAME...")'
 	@echo 'make seeds             write the first table of README.md from base and prod'
 	@echo 'make expect            rows for vmtest/expect.base that the last run of base asks for'
 	@echo 'make record            record the results of base of the last green check, for make run'
@@ -37,8 +39,11 @@ check-debug:
 controls:
 	@scripts/ci $@ $(CONTROLS)
 
-bench coverage regress:
+bench coverage regress litmus:
 	@scripts/$@
+
+mutants:
+	@scripts/mutants $(MUTANTS)
 
 fuzz:
 	@scripts/fuzz parser
@@ -58,4 +63,4 @@ edit export:
 clean:
 	@scripts/series clean
 
-.PHONY: help run check expect record perf check-debug controls seeds bench coverage regress fuzz shell apply edit export clean
+.PHONY: help run check expect record perf check-debug controls seeds bench litmus mutants coverage regress fuzz shell apply edit export clean

@@ -124,37 +124,6 @@ in_toolchain()
 # results COMMAND...: of vmtest/results.py.
 results() { in_toolchain python3 -BEs "$TOP/vmtest/results.py" "$@"; }
 
-# A patch that passed scripts/series bisect is known by its key, in a file of the cache, so
-# that a pass through all patches is not lost with build/.
-BISECTED=$CACHE/bisected
-
-# bisect_key TREE COMMIT QUESTIONS: of the patch's diff, of the files that it touches as they
-# are after it, and of QUESTIONS: the configuration, the toolchain and the checks. An edit of
-# other files does not void it: a clean pass (bisect_forget) covers what such edits break.
-bisect_key()
-{
-	local paths
-	mapfile -d '' -t paths < <(plain_git -C "$1" diff-tree -r -z --no-commit-id --name-only "$2")
-	{
-		plain_git -C "$1" diff-tree -p --no-commit-id --full-index "$2"
-		plain_git -C "$1" ls-tree -r "$2" -- "${paths[@]}"
-		printf '%s\n' "$3"
-	} | plain_git hash-object --stdin
-}
-
-# bisect_known KEY
-bisect_known() { [ -f "$BISECTED/$1" ]; }
-
-# bisect_passed KEY SUBJECT
-bisect_passed()
-{
-	mkdir -p "$BISECTED"
-	printf '%s\n' "$2" >"$BISECTED/$1.part"
-	mv "$BISECTED/$1.part" "$BISECTED/$1"
-}
-
-bisect_forget() { rm -rf "$BISECTED"; }
-
 # need COMMAND=PACKAGE...: makes sure that each command exists.  As root on a
 # Debian-like machine missing packages are announced and installed, unless
 # DEPS=no; otherwise they are listed in one line that can be copied.

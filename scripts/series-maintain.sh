@@ -120,14 +120,15 @@ keys()
 
 # Keys of patches that passed. It is not below build/: a pass through all takes hours, and
 # who changes one of them, or a CI that sees the change, asks that one.
-BISECTED=$TOP/scripts/bisected
+BISECTED=$CACHE/bisected
 
-known() { sed -nE 's/^([0-9a-f]{40}) .*/\1/p' "$BISECTED"; }
+known() { [ ! -f "$BISECTED" ] || sed -nE 's/^([0-9a-f]{40}) .*/\1/p' "$BISECTED"; }
 
 # passes KEYS KEY: adds KEY to them, and drops those that are of no patch any more.
 passes()
 {
-	{ sed -n '/^#/p' "$BISECTED"
+	mkdir -p "$CACHE"
+	{ [ ! -f "$BISECTED" ] || sed -n '/^#/p' "$BISECTED"
 	  grep -Ff <(known; echo "$2") "$1" | cut -f3,4 --output-delimiter=' '
 	} >"$BISECTED.part"
 	mv "$BISECTED.part" "$BISECTED"
