@@ -30,8 +30,7 @@ stubs()
 	mkdir -p "$repo"/{scripts,vmtest/kconfig}
 	cp "$SCRIPTS"/{common.sh,patches.sh,series,series-maintain.sh} "$repo/scripts/"
 	touch "$repo"/vmtest/kconfig/{common,bisect}.config "$HOME/version"
-	mkdir -p "$HOME/.cache/bpf-provenance"
-	echo "# what it is" >"$HOME/.cache/bpf-provenance/bisected"
+	echo "# what it is" >"$CACHE/bisected"
 	cat >"$repo/scripts/build" <<-'EOF'
 	#!/bin/bash
 	cd "$BUILD/bisect" || exit
@@ -286,18 +285,18 @@ bisect()
 	[ "$status" = 0 ]
 	[ "$asked" = "selftests/t: Add a test" ]
 	# In the order of the patches, without those that are gone; no line is no knowledge.
-	[ "$(sed -n 's/^[0-9a-f]\{40\} //p' "$HOME/.cache/bpf-provenance/bisected" | paste -sd,)" = \
+	[ "$(sed -n 's/^[0-9a-f]\{40\} //p' "$CACHE/bisected" | paste -sd,)" = \
 		"selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config" ]
-	grep -q "^# what it is" "$HOME/.cache/bpf-provenance/bisected"
+	grep -q "^# what it is" "$CACHE/bisected"
 	git -C "$LINUX" reset -q --hard HEAD~1
 	mkdir -p "$LINUX/tools/testing/selftests/bpf_provenance"
 	touch "$LINUX/tools/testing/selftests/bpf_provenance/"{config,more}
 	commit "selftests/bpf_provenance: More"
 	bisect
 	[ "$status" = 0 ]
-	[ "$(grep -c "^[0-9a-f]" "$HOME/.cache/bpf-provenance/bisected")" = 4 ]
-	! grep -q "Add a config" "$HOME/.cache/bpf-provenance/bisected" || return 1
-	: >"$HOME/.cache/bpf-provenance/bisected"
+	[ "$(grep -c "^[0-9a-f]" "$CACHE/bisected")" = 4 ]
+	! grep -q "Add a config" "$CACHE/bisected" || return 1
+	: >"$CACHE/bisected"
 	bisect --list
 	[ "$(wc -l <<<"$output")" = 4 ]
 	for args in "3 2" "0 2" "5" "1 5" "a" "1 2 3"; do
@@ -324,13 +323,13 @@ bisect()
 		[ "$asked" = "lib: $bad" ]
 		git -C "$LINUX" reset -q --hard HEAD~1
 	done
-	echo "# what it is" >"$HOME/.cache/bpf-provenance/bisected"
+	echo "# what it is" >"$CACHE/bisected"
 	# shellcheck disable=SC2016  # for the stub
 	printf '#!/bin/sh\n[ "$1" = --print-accel ]\n' >"$HOME/repo/vmtest/vmtest.sh"
 	bisect
 	[ "$status" != 0 ]
 	[[ $output == *"selftests/t: Add a test: does not boot"* ]]
-	[ "$(cat "$HOME/.cache/bpf-provenance/bisected")" = "# what it is" ]
+	[ "$(cat "$CACHE/bisected")" = "# what it is" ]
 }
 
 @test "series bisect: a compiler or a sparse that says nothing is not taken for a clean file" {
@@ -346,5 +345,5 @@ bisect()
 	bisect
 	[ "$status" != 0 ]
 	[[ $output == *"No rule to make target"*"make failed"* ]]
-	[ "$(cat "$HOME/.cache/bpf-provenance/bisected")" = "# what it is" ]
+	[ "$(cat "$CACHE/bisected")" = "# what it is" ]
 }
