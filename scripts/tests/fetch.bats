@@ -152,7 +152,7 @@ debian()
 	[ "$status" = 0 ]
 	[[ $output == *"not the one that patches/ was made on"* ]]
 	# But a patch that was edited is still found.
-	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/topic-a/0001-*.patch
+	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES/series-a/lib-Return-22.patch"
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
 }
@@ -177,7 +177,7 @@ debian()
 	debian "$HOME/linux-7.3.5" 7.3.5-1
 	run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
-	[[ $output == *"Debian offers 7.3.5-1, to which the series does not apply"*"topic-a/0001-"* ]]
+	[[ $output == *"Debian offers 7.3.5-1, to which the series does not apply"*"series-a/lib-Return-22.patch"* ]]
 }
 
 @test "fetch: another series from Debian, or an older one, is refused" {
@@ -213,11 +213,14 @@ debian()
 		 pkg-config python3 rsync xz ip mkfs.ext4 mkfs.xfs; do
 		fake $t 'echo "tool version 99.1.0"'
 	done
+	fake pahole 'echo asked >>"$HOME/asked"; echo v99.1'
 	run "$SCRIPTS/fetch" root
 	[ "$status" = 0 ]
 	[ "$output" = / ]
 	run "$SCRIPTS/fetch" needs
 	[[ $output == *"qemu-system-x86_64=qemu-system-x86" ]]
+	# Remembered, until one of them is another.
+	[ "$(cat "$HOME/asked")" = asked ]
 	fake pahole 'echo v1.24'
 	TOOLCHAIN=host run "$SCRIPTS/fetch" root
 	[ "$status" = 1 ]
