@@ -124,10 +124,10 @@ def bench(args: argparse.Namespace) -> int:
     import json     # here, as few runs need it and all would wait for it
 
     out = Path(args.out)
-    boots: dict[tuple[str, str], dict[str, list[list[int]]]] = {}
+    boots: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
     measured = []
     for boot, kernel, operation, x, costs in rows(args.rows):
-        values = [int(c) for c in costs.split()]
+        values = [float(c) for c in costs.split()]
         boots.setdefault((operation, x), {}).setdefault(kernel, []).append(values)
         measured.append({"boot": int(boot), "kernel": kernel, "operation": operation, "x": x, "instructions": values})
     (out / "bench.json").write_text("[\n" + ",\n".join("  " + json.dumps(m) for m in measured) + "\n]\n")
@@ -186,7 +186,7 @@ def plot(costs_of: dict[tuple[str, str], tuple[str, str]], out: Path) -> None:
     (out / "plot").write_text("\n".join(script) + "\n")
 
 
-def median(values: list[int]) -> float:
+def median(values: list[float]) -> float:
     values = sorted(values)
     return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 

@@ -384,3 +384,20 @@ judge()
 	results junit "$BATS_TEST_TMPDIR/ktap" --why "the kernel died"
 	[[ $output == *'<testcase name="vmtest" classname="vmtest">'*'<failure message="the kernel died" />'* ]]
 }
+
+@test "bench: medians, ratio and spread; an operation that base lacks has no ratio" {
+	local out=$BATS_TEST_TMPDIR/out boot
+	mkdir -p "$out"
+	for boot in 1 2; do
+		printf '%s\t%s\t%s\t%s\t%s\n' $boot base stack/build_id/2_files 1 "1000.0 1010.0 990.0" \
+			$boot prod stack/build_id/2_files 1 "500.0" \
+			$boot base stack/build_id/2_files 50 "70000.5 70000.5" \
+			$boot prod stack/build_id/2_files 50 "$((6000 + boot * 100)).0" \
+			$boot prod lookup/task_vma_query build_id "398.0"
+	done >"$out/rows"
+	results bench "$out/rows" "$out" "$out"
+	[ "$status" = 0 ]
+	[[ $output == *"stack/build_id/2_files "*" 1 "*" 1000.0 "*" 500.0 "*" 0.500 "*" 0.00"* ]]
+	[[ $output == *"stack/build_id/2_files "*" 50 "*" 70000.5 "*" 6150.0 "*" 0.088 "*" 0.81"* ]]
+	[[ $output == *"lookup/task_vma_query "*" build_id "*" - "*" 398.0 "*" - "*" 0.00"* ]]
+}
