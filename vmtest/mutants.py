@@ -1,27 +1,47 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Read vmtest/mutants: small changes to the series that its tests must notice.
+"""Read vmtest/mutants: small faults of the series that its tests must notice.
 
-usage: mutants.py names FILE              the names of all mutants, one a line
-       mutants.py check FILE TREE         does each one still fit the kernel tree TREE?
-       mutants.py apply FILE TREE NAME    change TREE
-       mutants.py caught-by FILE NAME     "TEST TAB REGEX" lines; TEST "litmus" is a model
+usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one a line; of those
+                                               that tests catch; of those that change PATH
+       mutants.py check FILE TREE              does each one fit the kernel tree TREE?
+       mutants.py apply FILE TREE              put all of them into TREE, each switched off
+       mutants.py kinds FILE NAME...           "NAME TAB run", or litmus:TEST, or a verdict
+       mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
+       mutants.py verdicts FILE RESULTS CONSOLE   of the guest: "NAME TAB VERDICT" lines
 
 The file has a block for each mutant, with an empty line after it:
 
     mutant NAME
     file PATH
-    after TEXT              optional: look for the lines below the first line with TEXT
-    -LINE                   lines as they are; as the tree has them, once
-    +LINE                   lines as they become
+    after TEXT              optional: look for the text below the first place with TEXT
+    -TEXT                   the text as it is: once in the tree, or the first one after
+    +TEXT                   the text as it becomes; MUTANT is true in the mutant alone
     caught-by TEST: REGEX   a test that must fail, and what it must print then
-    caught-by litmus: NAME  no test can: this litmus test has the variant
+    caught-by litmus: NAME  the litmus test NAME has this variant: no test has to notice
+    survives REASON         nobody notices, and why that is right
 
-"file" may be repeated for a change of several places.
+"file" may be repeated for a change of several places. Several lines of text are joined.
+All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
+/sys/module/kernel/parameters/mutant; the number is the place of the block in FILE.
 """
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ktap import Reader, Run, ere, lines_of
+
+SWITCH = "kernel_mutant"
+SOURCE = f"""// SPDX-License-Identifier: GPL-2.0
+#include <linux/cache.h>
+#include <linux/export.h>
+#include <linux/moduleparam.h>
+
+extern int {SWITCH};
+int {SWITCH} __read_mostly;
+core_param(mutant, {SWITCH}, int, 0644);
+EXPORT_SYMBOL({SWITCH});
+"""
 
 
 @dataclass
@@ -31,35 +51,47 @@ class Place:
     old: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
 
-    def position(self, text: str) -> int:
-        """Where the old lines are, or an error."""
-        start = 0
-        if self.after:
-            start = text.find(self.after)
-            if start < 0:
-                raise ValueError(f"{self.path} has no '{self.after}'")
-        old = "".join(line + "\n" for line in self.old)
-        at = text.find("\n" + old, start)
+    def find(self, text: str) -> tuple[int, int]:
+        """Where the old text begins and ends."""
+        old = "\n".join(self.old)
+        start = text.find(self.after)
+        if start < 0:
+            raise ValueError(f"{self.path} has no '{self.after}'")
+        at = text.find(old, start)
         if at < 0:
-            raise ValueError(f"{self.path} does not have the lines: {self.old[0].strip()}")
-        if not self.after and text.find("\n" + old, at + 1) >= 0:
-            raise ValueError(f"{self.path} has the lines twice: {self.old[0].strip()}")
-        return at + 1
-
-    def apply(self, tree: Path) -> None:
-        path = tree / self.path
-        text = path.read_text()
-        at = self.position(text)
-        old = "".join(line + "\n" for line in self.old)
-        path.write_text(text[:at] + "".join(line + "\n" for line in self.new) + text[at + len(old):])
+            raise ValueError(f"{self.path} does not have: {self.old[0].strip()}")
+        if not self.after and text.find(old, at + 1) >= 0:
+            raise ValueError(f"{self.path} has this twice: {self.old[0].strip()}")
+        return at, at + len(old)
 
 
 @dataclass
 class Mutant:
     name: str
     line: int
+    number: int
     places: list[Place] = field(default_factory=list)
     caught_by: list[tuple[str, str]] = field(default_factory=list)
+    survives: str = ""
+
+    @property
+    def tests(self) -> dict[str, str]:
+        return {test: regex for test, regex in self.caught_by if test != "litmus"}
+
+    @property
+    def kind(self) -> str:
+        if self.tests:
+            return "run"
+        return f"litmus:{self.caught_by[0][1]}" if self.caught_by else f"explained: {self.survives}"
+
+    def problem(self) -> str:
+        if not self.places or not all(p.old for p in self.places):
+            return "lacks a place or its text"
+        if not all("MUTANT" in "".join(p.new) for p in self.places):
+            return "has no MUTANT in the new text"
+        if bool(self.caught_by) == bool(self.survives):
+            return "needs either caught-by or survives"
+        return ""
 
 
 def read(path: Path) -> dict[str, Mutant]:
@@ -72,7 +104,7 @@ def read(path: Path) -> dict[str, Mutant]:
         if key == "mutant":
             if value in mutants:
                 sys.exit(f"{path}:{number}: {value} is there twice")
-            mutant = mutants[value] = Mutant(value, number)
+            mutant = mutants[value] = Mutant(value, number, len(mutants) + 1)
         elif mutant is None:
             sys.exit(f"{path}:{number}: no mutant before this line")
         elif key == "file":
@@ -80,28 +112,119 @@ def read(path: Path) -> dict[str, Mutant]:
         elif key == "caught-by" and ": " in value:
             test, _, regex = value.partition(": ")
             mutant.caught_by.append((test, regex))
+        elif key == "survives" and value:
+            mutant.survives = value
         elif key == "after" and mutant.places:
             mutant.places[-1].after = value
         elif line[0] in "-+" and mutant.places:
             (mutant.places[-1].old if line[0] == "-" else mutant.places[-1].new).append(line[1:])
         else:
-            sys.exit(f"{path}:{number}: neither a key nor a line of code: {line}")
+            sys.exit(f"{path}:{number}: neither a key nor code: {line}")
     for mutant in mutants.values():
-        if not mutant.places or not mutant.caught_by or not all(p.old for p in mutant.places):
-            sys.exit(f"{path}:{mutant.line}: {mutant.name} lacks a place, its lines or caught-by")
+        if mutant.problem():
+            sys.exit(f"{path}:{mutant.line}: {mutant.name} {mutant.problem()}")
     return mutants
 
 
-def check(mutants: dict[str, Mutant], tree: Path) -> int:
-    bad = 0
-    for mutant in mutants.values():
-        for place in mutant.places:
-            try:
-                place.position((tree / place.path).read_text())
-            except (ValueError, OSError) as error:
-                print(f"mutant {mutant.name}: {error}")
-                bad += 1
-    return 1 if bad else 0
+def edits(mutants: dict[str, Mutant], tree: Path) -> tuple[dict[str, str], list[str]]:
+    """The changed files, and what does not fit."""
+    changed, errors = {}, []
+    for path in sorted({p.path for m in mutants.values() for p in m.places}):
+        if not (tree / path).is_file():
+            errors.append(f"no file {path}")
+            continue
+        text = (tree / path).read_text()
+        found: list[tuple[int, int, Mutant, Place]] = []
+        for mutant in mutants.values():
+            for place in mutant.places:
+                try:
+                    if place.path == path:
+                        found.append((*place.find(text), mutant, place))
+                except ValueError as error:
+                    errors.append(f"mutant {mutant.name}: {error}")
+        found.sort(key=lambda f: f[:2])
+        for (_, end, one, _), (start, _, other, _) in zip(found, found[1:]):
+            if start < end:
+                errors.append(f"mutants {one.name} and {other.name} change the same text")
+        for start, end, mutant, place in reversed(found):
+            new = "\n".join(place.new).replace("MUTANT", f"({SWITCH} == {mutant.number})")
+            text = text[:start] + new + text[end:]
+        # After the line of the license.
+        first, _, rest = text.partition("\n")
+        changed[path] = f"{first}\nextern int {SWITCH};\n{rest}"
+    return changed, errors
+
+
+def apply(mutants: dict[str, Mutant], tree: Path) -> int:
+    changed, errors = edits(mutants, tree)
+    makefile = (tree / "kernel/Makefile").read_text()
+    changed |= {"kernel/mutant.c": SOURCE, "kernel/Makefile": makefile + "obj-y += mutant.o\n"}
+    if not errors:
+        for path, text in changed.items():
+            (tree / path).write_text(text)
+    return report(errors)
+
+
+def report(errors: list[str]) -> int:
+    for error in errors:
+        print(error)
+    return 1 if errors else 0
+
+
+def sections(lines: list[str]) -> dict[str, list[str]]:
+    """The lines after each line of guest-mutants that names a mutant."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in lines:
+        _, mark, said = line.rstrip("\r").partition("guest-mutants: ")
+        if mark:
+            name = said
+        found.setdefault(name, []).append(line)
+    return found
+
+
+def ktap_of(lines: list[str]) -> Run:
+    reader = Reader()
+    for line in lines:
+        reader.line(line)
+    return reader.end()
+
+
+def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str]) -> str:
+    """Of one whose tests have all ended, or that was the last one of a dead guest."""
+    for line in console:
+        if any(ere(regex).search(line) for regex in deny):
+            return f"caught: the kernel complained: {line.strip()}"
+    run = ktap_of(printed)
+    if run.errors:
+        return "caught: the guest died, or hung"
+    failed = {r.name: r.said for r in run.results if r.outcome == "fail"}
+    ran = {r.name for r in run.results if r.outcome != "skip" and "there is no such test" not in r.said}
+    missed = [t for t, regex in mutant.tests.items() if not ere(regex).search(failed.get(t, ""))]
+    if absent := [t for t in mutant.tests if t not in ran]:
+        return f"failed: did not run: {' '.join(absent)}"
+    if len(missed) == len(mutant.tests):
+        return f"survived: {'; '.join(f'{t}: {failed[t]}' for t in missed if t in failed) or 'all pass'}"
+    caught = f"caught: {' '.join(t for t in mutant.tests if t not in missed)}"
+    return caught + (f" (not in {' '.join(missed)})" if missed else "")
+
+
+def without(printed: list[str]) -> str:
+    """Of the tests that ran without a mutant."""
+    run = ktap_of(printed)
+    bad = run.errors + [f"{r.name}: {r.said}" for r in run.results if r.outcome != "pass"]
+    return f"failed: {'; '.join(bad)}" if bad else f"{run.count('pass')} tests pass"
+
+
+def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str]) -> None:
+    deny = [line.partition("\t")[0] for line in lines_of(Path(__file__).with_name("splats.deny"))
+            if line and not line.startswith("#")]
+    kernel = sections(console)
+    for name, printed in sections(results).items():
+        if name in mutants:
+            print(f"{name}\t{judge(mutants[name], printed[1:], kernel.get(name, []), deny)}")
+        elif name == "none":
+            print(f"{name}\t{without(printed[1:])}")
 
 
 def main(argv: list[str]) -> int:
@@ -109,18 +232,29 @@ def main(argv: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     command, mutants, rest = argv[0], read(Path(argv[1])), argv[2:]
-    if command in ("apply", "caught-by") and rest and rest[-1] not in mutants:
-        sys.exit(f"no mutant {rest[-1]}")
-    if command == "names" and not rest:
-        print("\n".join(mutants))
+    if command == "names":
+        guest = "--guest" in rest
+        paths = set(rest) - {"--guest"}
+        for mutant in mutants.values():
+            if paths and not paths & {p.path for p in mutant.places}:
+                continue
+            if mutant.tests or not (guest or paths):
+                print(mutant.name)
     elif command == "check" and len(rest) == 1:
-        return check(mutants, Path(rest[0]))
-    elif command == "apply" and len(rest) == 2:
-        for place in mutants[rest[1]].places:
-            place.apply(Path(rest[0]))
-    elif command == "caught-by" and len(rest) == 1:
-        for test, regex in mutants[rest[0]].caught_by:
-            print(f"{test}\t{regex}")
+        return report(edits(mutants, Path(rest[0]))[1])
+    elif command == "apply" and len(rest) == 1:
+        return apply(mutants, Path(rest[0]))
+    elif command in ("kinds", "batch") and rest:
+        if unknown := [name for name in rest if name not in mutants]:
+            sys.exit(f"no mutant {unknown[0]}")
+        chosen = [mutants[name] for name in rest]
+        if command == "kinds":
+            print("\n".join(f"{m.name}\t{m.kind}" for m in chosen))
+        else:
+            print("\n".join(f"{m.number} {m.name} {','.join(m.tests)}" for m in chosen))
+            print("0 none", ",".join(sorted({t for m in chosen for t in m.tests})))
+    elif command == "verdicts" and len(rest) == 2:
+        verdicts(mutants, lines_of(rest[0]), lines_of(rest[1]))
     else:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,0 +1,146 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# The list of mutants, and what is made of a guest's results: no kernel, no VM.
+
+VMTEST=$BATS_TEST_DIRNAME/..
+
+setup_file()
+{
+	# shellcheck source=scripts/common.sh
+	. "$VMTEST/../scripts/common.sh"
+	export TOP toolchain_root=${toolchain_root:-$("$TOP/scripts/fetch" root)}
+	export -f in_toolchain
+}
+
+setup()
+{
+	cd "$BATS_TEST_TMPDIR"
+	mkdir -p tree/kernel tree/net
+	printf 'obj-y = a.o\n' >tree/kernel/Makefile
+	printf '%s\n' '// SPDX' '#include <a.h>' 'int f(void)' '{' '	if (a || b)' '		return 1;' '	smp_mb();' '}' \
+		'int g(void)' '{' '	smp_mb();' '}' >tree/net/a.c
+	cat >list <<-'END'
+	# two in one line, and a litmus test's
+	mutant first
+	file net/a.c
+	-if (a ||
+	+if ((a && !MUTANT) ||
+	caught-by p.x.one: wrong
+	caught-by p.x.two: .
+
+	mutant second
+	file net/a.c
+	- b)
+	+ (MUTANT || b))
+	caught-by p.x.one: .
+
+	mutant third
+	file net/a.c
+	after int g(
+	-	smp_mb();
+	+	if (!MUTANT)
+	+		smp_mb();
+	caught-by litmus: order
+
+	mutant fourth
+	file kernel/Makefile
+	-a.o
+	+MUTANT
+	survives nobody looks
+	END
+}
+
+mutants() { run in_toolchain python3 -BEs "$VMTEST/mutants.py" "$1" list "${@:2}"; }
+
+# guest LINE...: the results of a guest.
+guest() { printf '%s\n' "$@" >results; : >console; mutants verdicts results console; }
+
+# of NAME OUTCOME SAID...: the KTAP of p.x.one, after the line of guest-mutants.
+of()
+{
+	printf '%s\n' "guest-mutants: $1" "KTAP version 1" "1..1" "  TAP version 13" "  1..2" "  # $3" \
+		"  $2 1 x.one" "  ok 2 x.two" "$2 1 p"
+}
+
+@test "mutants: all are switched by their number, in one tree" {
+	mutants check tree
+	[ "$status" = 0 ] && [ -z "$output" ]
+	mutants apply tree
+	[ "$status" = 0 ]
+	[ "$(sed -n 2p tree/net/a.c)" = "extern int kernel_mutant;" ]
+	grep -qF 'if ((a && !(kernel_mutant == 1)) || ((kernel_mutant == 2) || b))' tree/net/a.c
+	[ "$(tail -n 3 tree/net/a.c)" = $'\tif (!(kernel_mutant == 3))\n\t\tsmp_mb();\n}' ]
+	grep -q '^core_param(mutant, kernel_mutant' tree/kernel/mutant.c
+	[ "$(tail -n 1 tree/kernel/Makefile)" = "obj-y += mutant.o" ]
+}
+
+@test "mutants: a text that is gone, or there twice, does not fit" {
+	sed -i 's/a || b/c || b/' tree/net/a.c
+	sed -i '/^after/d' list
+	mutants check tree
+	[ "$status" = 1 ]
+	[[ $output = *"mutant first: net/a.c does not have: if (a ||"* ]]
+	[[ $output = *"mutant third: net/a.c has this twice: smp_mb();"* ]]
+	mutants apply tree
+	[ "$status" = 1 ]
+	[ ! -e tree/kernel/mutant.c ]
+}
+
+@test "mutants: two that change the same text do not fit" {
+	sed -i 's/^- b)/-|| b)/' list
+	mutants check tree
+	[ "$status" = 1 ]
+	[[ $output = *"mutants first and second change the same text"* ]]
+}
+
+@test "mutants: an incomplete block is refused" {
+	sed -i 's/ MUTANT/ mutant/; s/(MUTANT/(mutant/' list
+	mutants names
+	[ "$status" = 1 ]
+	[[ $output = *"second has no MUTANT in the new text"* ]]
+}
+
+@test "mutants: names, by file and of the guest" {
+	mutants names
+	[ "$output" = $'first\nsecond\nthird\nfourth' ]
+	mutants names --guest
+	[ "$output" = $'first\nsecond' ]
+	mutants names net/a.c
+	[ "$output" = $'first\nsecond' ]
+	mutants names kernel/Makefile
+	[ -z "$output" ]
+	mutants kinds first third fourth
+	[ "$output" = $'first\trun\nthird\tlitmus:order\nfourth\texplained: nobody looks' ]
+	mutants batch second first
+	[ "$output" = $'2 second p.x.one\n1 first p.x.one,p.x.two\n0 none p.x.one,p.x.two' ]
+	mutants batch fifth
+	[ "$status" = 1 ]
+}
+
+@test "mutants: caught where a test fails with its message" {
+	guest "$(of first "not ok" "it is wrong")" "$(of second "not ok" bad)" "$(of none ok "")"
+	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
+	[ "${lines[1]}" = $'second\tcaught: p.x.one' ]
+	[ "${lines[2]}" = $'none\t2 tests pass' ]
+}
+
+@test "mutants: another message, a pass and an absent test are not caught" {
+	guest "$(of first "not ok" other)" "$(of second ok "")" "$(of none "not ok" bad)"
+	[[ ${lines[0]} = $'first\tsurvived: p.x.one: other'* ]]
+	[ "${lines[1]}" = $'second\tsurvived: all pass' ]
+	[[ ${lines[2]} = $'none\tfailed: p.x.one: bad'* ]]
+	guest "guest-mutants: second" "KTAP version 1" "1..1" "not ok 1 p.x.one # there is no such test"
+	[[ ${lines[0]} = $'second\tfailed: did not run: p.x.one' ]]
+}
+
+@test "mutants: a guest that dies or complains catches the last one" {
+	guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
+	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
+	[ "${lines[1]}" = $'second\tcaught: the guest died, or hung' ]
+	guest "$(of first ok "")" "$(of second ok "")"
+	printf '%s\r\n' "[1] guest-mutants: first" "[2] fine" "[3] guest-mutants: second" \
+		"[4] WARNING: mm/a.c:1" >console
+	mutants verdicts results console
+	[ "${lines[0]}" = $'first\tsurvived: all pass' ]
+	[ "${lines[1]}" = $'second\tcaught: the kernel complained: [4] WARNING: mm/a.c:1' ]
+}
