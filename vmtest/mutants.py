@@ -6,7 +6,7 @@ usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one 
                                                that tests catch; of those that change PATH
        mutants.py check FILE TREE              does each one fit the kernel tree TREE?
        mutants.py apply FILE TREE              put all of them into TREE, each switched off
-       mutants.py kinds FILE NAME...           "NAME TAB run", or litmus:TEST, or a verdict
+       mutants.py kinds FILE NAME...           "NAME TAB" run, alone, litmus:TEST or a verdict
        mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
        mutants.py verdicts FILE RESULTS CONSOLE   of the guest: "NAME TAB VERDICT" lines
 
@@ -20,6 +20,7 @@ The file has a block for each mutant, with an empty line after it:
     caught-by TEST: REGEX   a test that must fail, and what it must print then
     caught-by litmus: NAME  the litmus test NAME has this variant: no test has to notice
     survives REASON         nobody notices, and why that is right
+    alone                   optional: what it leaves in the guest would fail later tests
 
 "file" may be repeated for a change of several places. Several lines of text are joined.
 All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
@@ -73,6 +74,7 @@ class Mutant:
     places: list[Place] = field(default_factory=list)
     caught_by: list[tuple[str, str]] = field(default_factory=list)
     survives: str = ""
+    alone: bool = False
 
     @property
     def tests(self) -> dict[str, str]:
@@ -81,7 +83,7 @@ class Mutant:
     @property
     def kind(self) -> str:
         if self.tests:
-            return "run"
+            return "alone" if self.alone else "run"
         return f"litmus:{self.caught_by[0][1]}" if self.caught_by else f"explained: {self.survives}"
 
     def problem(self) -> str:
@@ -114,6 +116,8 @@ def read(path: Path) -> dict[str, Mutant]:
             mutant.caught_by.append((test, regex))
         elif key == "survives" and value:
             mutant.survives = value
+        elif line == "alone":
+            mutant.alone = True
         elif key == "after" and mutant.places:
             mutant.places[-1].after = value
         elif line[0] in "-+" and mutant.places:
@@ -252,7 +256,8 @@ def main(argv: list[str]) -> int:
             print("\n".join(f"{m.name}\t{m.kind}" for m in chosen))
         else:
             print("\n".join(f"{m.number} {m.name} {','.join(m.tests)}" for m in chosen))
-            print("0 none", ",".join(sorted({t for m in chosen for t in m.tests})))
+            if not any(m.alone for m in chosen):
+                print("0 none", ",".join(sorted({t for m in chosen for t in m.tests})))
     elif command == "verdicts" and len(rest) == 2:
         verdicts(mutants, lines_of(rest[0]), lines_of(rest[1]))
     else:
