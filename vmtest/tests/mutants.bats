@@ -117,6 +117,14 @@ of()
 	[ "$status" = 1 ]
 }
 
+@test "mutants: one that leaves something behind has a guest of its own" {
+	sed -i 's/^mutant second/&\nalone/' list
+	mutants kinds first second
+	[ "$output" = $'first\trun\nsecond\talone' ]
+	mutants batch second
+	[ "$output" = '2 second p.x.one' ]
+}
+
 @test "mutants: caught where a test fails with its message" {
 	guest "$(of first "not ok" "it is wrong")" "$(of second "not ok" bad)" "$(of none ok "")"
 	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
