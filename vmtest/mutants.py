@@ -202,15 +202,17 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
     run = ktap_of(printed)
     if run.errors:
         return "caught: the guest died, or hung"
-    failed = {r.name: r.said for r in run.results if r.outcome == "fail"}
-    ran = {r.name for r in run.results if r.outcome != "skip" and "there is no such test" not in r.said}
-    missed = [t for t, regex in mutant.tests.items() if not ere(regex).search(failed.get(t, ""))]
+    results = [r for r in run.results if r.outcome != "skip" and "there is no such test" not in r.said]
+    failed = {r.name: r.said for r in results if r.outcome == "fail"}
+    ran = {r.name for r in results}
+    # A test that was ended may have said nothing.
+    caught = [t for t, regex in mutant.tests.items() if t in failed and ere(regex).search(failed[t] or "-")]
+    missed = [t for t in mutant.tests if t not in caught]
+    if caught:
+        return f"caught: {' '.join(caught)}" + (f" (not in {' '.join(missed)})" if missed else "")
     if absent := [t for t in mutant.tests if t not in ran]:
         return f"failed: did not run: {' '.join(absent)}"
-    if len(missed) == len(mutant.tests):
-        return f"survived: {'; '.join(f'{t}: {failed[t]}' for t in missed if t in failed) or 'all pass'}"
-    caught = f"caught: {' '.join(t for t in mutant.tests if t not in missed)}"
-    return caught + (f" (not in {' '.join(missed)})" if missed else "")
+    return f"survived: {'; '.join(f'{t}: {failed[t]}' for t in missed if t in failed) or 'all pass'}"
 
 
 def without(printed: list[str]) -> str:
