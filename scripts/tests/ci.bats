@@ -9,7 +9,7 @@ setup()
 	top=$BATS_TEST_TMPDIR/top
 	export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache HOME=$BATS_TEST_TMPDIR CALLS=$BATS_TEST_TMPDIR/calls
 	unset BUILD CACHE PATCHES START STORM_SECONDS FUZZ_SECONDS toolchain_root
-	mkdir -p "$top"/{scripts,patches/topic,vmtest/{controls,kconfig}}
+	mkdir -p "$top"/{scripts,patches/topic,vmtest/kconfig}
 	cp "$BATS_TEST_DIRNAME"/../{ci,common.sh} "$top/scripts"
 	cp "$BATS_TEST_DIRNAME"/../../vmtest/*.py "$top/vmtest"
 	echo version=7.3.4 >"$top/patches/BASE"
@@ -18,6 +18,15 @@ setup()
 	printf '%b\n' 'prod\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
 	printf '%b\n' 'key\tthe promise\tp.a' >"$top/vmtest/seeds.promises"
 	printf '%s\n' '<!-- seeds -->' '<!-- end of seeds -->' >"$top/README.md"
+	touch "$top"/vmtest/{regress.known,splats.allow,splats.base} "$top/scripts/style.allow"
+	script mutants 'echo "mutants $*" >>"$CALLS"
+		case $*,$# in
+		"--list --guest",2) printf "%s\n" a b c d e ;;
+		--list*mm/x.c*) echo b ;;
+		--*) ;;
+		*) echo "$# passed, 0 failed" ;;
+		esac'
+	script fuzz 'echo "1 passed, 0 failed, 0 skipped"'
 	script fetch 'case $1 in root) echo / ;; esac'
 	script series ':'
 	script build 'echo "build $*" >>"$CALLS"; mkdir -p "$BUILD/out/$2"; touch "$BUILD/out/$2/built"'
@@ -144,18 +153,17 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 }
 
 @test "ci choose: what changed comes first, the rest takes turns" {
-	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/vmtest/controls/b.patch"
-	for c in a c d e; do
-		printf '%s\n' '--- a/net/y.c' '+++ b/net/y.c' >"$top/vmtest/controls/$c.patch"
-	done
+	printf '%s\n' 'mutant a' 'mutant b' >"$top/vmtest/mutants"
 	touch "$top"/vmtest/kconfig/{debug,kcsan,rt}.config
 	echo /build/ >"$top/.gitignore"
 	commit "$top"
-	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/patches/topic/0001.patch"
+	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/patches/topic/one.patch"
 	echo CONFIG_X=y >"$top/vmtest/kconfig/rt.config"
-	echo "# changed" >>"$top/vmtest/controls/e.patch"
+	# The model proves f: no guest runs it.
+	printf '%s\n' 'mutant f' 'mutant e' >>"$top/vmtest/mutants"
 	commit "$top"
 	ci choose
+	[ "$status" = 0 ]
 	[ "${#lines[@]}" = 4 ]
 	[ "${lines[0]}" = rt ]
 	[ "${lines[1]}" = e ]
@@ -165,4 +173,102 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	ci choose
 	[[ ${lines[0]} = @(debug|kcsan|rt) ]]
 	[ "$(printf '%s\n' "${lines[@]}" | sort -u | wc -l)" = 4 ]
+}
+
+@test "ci: several names in one call, one sum; a wrong one is refused before the first" {
+	script litmus 'echo "litmus $*" >>"$CALLS"; echo "3 passed, 1 failed"; exit 1'
+	script bench 'echo "bench $*" >>"$CALLS"; echo a table'
+	cp "$CALLS.prod" "$CALLS.debug"
+	ci bench mutants
+	[ "$status" = 0 ]
+	[ "$(grep -E '^(bench|mutants)' "$CALLS")" = "bench "$'\n'"mutants " ]
+	[[ $output == *"a table"* ]]
+	# A script without counts is one result.
+	[ "${lines[-1]}" = "1 passed, 0 failed, 0 skipped" ]
+	ci litmus debug
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "5 passed, 1 failed, 0 skipped" ]
+	grep -q '^vm .*-f debug .*storms=$' "$CALLS"
+	ci bench no-such-name
+	[ "$status" = 2 ]
+	[ ! -s "$CALLS" ]
+}
+
+# ci_all KERNEL SPENT: a kernel from scratch takes KERNEL seconds on this machine, the tests
+# 100, and SPENT seconds have passed when the core ends, which does nothing here.
+ci_all()
+{
+	mkdir -p "$XDG_CACHE_HOME/bpf-provenance"
+	echo "$1" >"$XDG_CACHE_HOME/bpf-provenance/cold-kernel-seconds"
+	echo $((EPOCHSECONDS - $2)) >"$CALLS.start"
+	sed -i -e "s/^\tcore quick 10\$/\techo core >>\"\$CALLS\"; set_tier quick; accel=tcg passed=1; read -r START <\"\$CALLS.start\"; took[\"tests on base and prod\"]=100/" \
+		-e 's/ perf perf_all$/ perf step perf true/' "$top/scripts/ci"
+	ci all
+}
+
+# fake_tools BATS: with that as bats.
+fake_tools()
+{
+	local t
+	mkdir -p "$BATS_TEST_TMPDIR/bin"
+	for t in bats shellcheck; do
+		script $t "$1"
+		mv "$top/scripts/$t" "$BATS_TEST_TMPDIR/bin"
+	done
+	PATH=$BATS_TEST_TMPDIR/bin:$PATH
+	sed -i '/p.b/d' "$top/vmtest/expect.base"
+	for t in debug kcsan rt modular min; do
+		cp "$CALLS.prod" "$CALLS.$t"
+	done
+}
+
+@test "ci all: the core comes first, then the parts, as long as there is time" {
+	fake_tools 'echo "bats ${!#}" >>"$CALLS"; echo "ok 1 x"; echo "not ok 2 y"; exit 1'
+	ci_all 100 0
+	# A part that fails does not keep the next one from running.
+	[ "$status" = 1 ]
+	sed -E "s,$top/,,; s/ -.* -f / /; s/^(vm [a-z]+) .*/\1/; s/^(build kernel|vm) (debug|kcsan|rt)$/\1 sanitizer/" "$CALLS" |
+		grep -vE '^(build selftests|mutants --)' | head -n 8 | paste -sd, >"$CALLS.seen"
+	cat "$CALLS.seen" "$CALLS"
+	[[ $(cat "$CALLS.seen") == "core,bats scripts/tests,bats vmtest/tests,build kernel sanitizer,vm sanitizer,mutants "[a-e]\ [a-e]\ [a-e],* ]]
+	# The core, two of bats, the sanitizer's two, three mutants, perf, and the other flavours,
+	# of which off has no symbol to switch off: two each, and the warnings of min.
+	[ "${lines[-1]}" = "17 passed, 2 failed, 1 skipped" ]
+	[[ $output == *" s  tests of the VM runner"* ]]
+	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
+	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
+	[[ $output == *"not run:"*"counts of the full tier"* ]]
+}
+
+@test "ci all: a part that would end too late is not begun, but listed and counted" {
+	fake_tools 'echo "bats ${!#}" >>"$CALLS"; echo "ok 1 x"'
+	# A slow machine: 2400 s for a kernel.
+	ci_all 2400 4000
+	[ "$status" = 0 ]
+	[ "$(head -n 1 "$CALLS")" = core ]
+	! grep -qE '^(bats|build|vm|mutants [a-e])' "$CALLS" || return 1
+	[[ $output =~ "not run:".*"tests of the scripts (expected to take 1440 s, 4"[0-9]{3}" s of 4500 were spent)".*"perf (expected" ]]
+	# Both suites, the mutants, perf, and every flavour.
+	[ "${lines[-1]}" = "1 passed, 0 failed, 10 skipped" ]
+	# Where a kernel takes 600 s there is time for more than the core, but not for all.
+	ci_all 600 3300
+	[ "$status" = 0 ]
+	[ "$(grep -c '^bats ' "$CALLS")" = 2 ]
+	! grep -qE '^build kernel (debug|kcsan|rt)$' "$CALLS" || return 1
+	[[ $output == *"not run:"*"flavour "*" (expected to take 1340 s, "* ]]
+}
+
+@test "ci all: a part that takes too long is stopped with all its processes" {
+	fake_tools 'echo $$ >"$CALLS.bats"; sleep 300 & echo $! >>"$CALLS.bats"; wait'
+	# Not the next part: the first takes all the time that there is.
+	sed -i -e 's/^LIMIT=.*/LIMIT=350/' -e 's/^STOP=.*/STOP=4/' "$top/scripts/ci"
+	ci_all 100 0
+	[ "$status" = 0 ]
+	[[ $output == *"tests of the scripts (stopped after "*" s, expected to take 290 s)"* ]]
+	[[ $output == *"tests of the VM runner (expected to take 350 s, "* ]]
+	mapfile -t pids <"$CALLS.bats"
+	[ "${#pids[@]}" = 2 ]
+	for pid in "${pids[@]}"; do
+		! kill -0 "$pid" 2>/dev/null || return 1
+	done
 }
