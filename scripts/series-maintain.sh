@@ -64,7 +64,7 @@ sees_faults()
 }
 
 # programs COMMIT: builds those that it touches. Not selftests/bpf, which take longer
-# than all others together: make regress builds them, at the end of the series.
+# than all others together: scripts/ci regress builds them, at the end of the series.
 programs()
 {
 	if touches "$1" tools/testing/selftests/bpf_provenance tools/bpf/bpftool tools/lib/bpf; then
