@@ -9,7 +9,7 @@ tests indented; or in one, as a single test program writes it. A file NAME.tsv h
 result lines instead: "OUTCOME TEST<TAB>what the test printed". A time in seconds is that
 of a line "# time PROG.TEST SECONDS" before the result.
 
-The last line of table, flavour, control, perf, names, regress and lint is
+The last line of table, flavour, perf, names, regress and lint is
 "PASSED FAILED SKIPPED".
 """
 
@@ -211,42 +211,6 @@ def panics(args: argparse.Namespace) -> int:
     return 0
 
 
-# --- controls ---------------------------------------------------------------
-
-def control_says(path: str) -> dict[str, str]:
-    """The tests that a control's patch names, and what they have to print."""
-    says, named = {}, 0
-    for line in lines_of(path):
-        if line.startswith(("diff ", "--- ")):
-            break
-        named += line.startswith("  ")
-        if match := re.match(r"  ([a-z][A-Za-z0-9_.]+): (.+)$", line):
-            says[match[1]] = match[2]
-    if not says or len(says) != named:
-        sys.exit(f"{path}: not each line that names a test is '  TEST: REGEX'")
-    return says
-
-
-def control(args: argparse.Namespace) -> int:
-    says, name = control_says(args.patch), Path(args.patch).stem
-    if not args.ktap:
-        print(",".join(says))
-        return 0
-    found, tally = by_name(read(args.ktap)), Tally()
-    for test, regex in says.items():
-        r = found.get(test)
-        if r is None or r.outcome != "fail":
-            print(f"control {name}: FAILED: {test}: {r.outcome if r else 'no result'}")
-        elif not ere(regex).search(r.said):
-            print(f"control {name}: FAILED: {test} does not say '{regex}': {r.said}")
-        else:
-            print(f"control {name}: {test} fails, as it must")
-            tally.passed += 1
-            continue
-        tally.failed += 1
-    return tally.print()
-
-
 # --- Linux' own tests -------------------------------------------------------
 
 def regress(args: argparse.Namespace) -> int:
@@ -379,9 +343,6 @@ def main() -> int:
     p.add_argument("base", nargs="+", metavar="RUN")
     p.add_argument("--fingerprint", required=True)
     p = command(panics, "the tests that end base, and the expression for its console")
-    p = command(control, "a control: the tests that its patch names, or the judging of a run")
-    p.add_argument("patch")
-    p.add_argument("ktap", nargs="?")
     p = command(regress, "tests of Linux itself on base and on the series")
     for name in ("known", "base", "prod", "own"):
         p.add_argument(name)

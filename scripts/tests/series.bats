@@ -285,7 +285,7 @@ setup() { sandbox; }
 
 @test "series: clean removes nothing but its own, and nothing that git cannot read" {
 	made_series
-	common worktree "$BUILD/control" series
+	common worktree "$BUILD/mutants" series
 	echo precious >"$BUILD/precious"
 	flock "$BUILD/lock" "$SCRIPTS/series" clean && false
 	[ -f "$LINUX/lib/a.c" ]
@@ -300,13 +300,13 @@ setup() { sandbox; }
 
 @test "series: a checkout of a build/linux that is gone is made anew" {
 	made_series
-	common worktree "$BUILD/control" base
+	common worktree "$BUILD/mutants" base
 	rm -rf "$LINUX"
 	"$SCRIPTS/series" tree
-	common worktree "$BUILD/control" series
-	[ "$(git -C "$BUILD/control" rev-parse HEAD)" = "$(git -C "$LINUX" rev-parse series)" ]
-	common worktree "$BUILD/control" base
-	[ "$(git -C "$BUILD/control" rev-parse HEAD)" = "$(git -C "$LINUX" rev-parse series)" ]
+	common worktree "$BUILD/mutants" series
+	[ "$(git -C "$BUILD/mutants" rev-parse HEAD)" = "$(git -C "$LINUX" rev-parse series)" ]
+	common worktree "$BUILD/mutants" base
+	[ "$(git -C "$BUILD/mutants" rev-parse HEAD)" = "$(git -C "$LINUX" rev-parse series)" ]
 }
 
 @test "series: a previous state is never overwritten by the next" {

@@ -357,19 +357,6 @@ judge()
 	[ "${lines[-1]}" = "0 2 0" ]
 }
 
-@test "control: the tests that it names must fail, with the words that it gives" {
-	lines c.patch "Control: x. These tests have to fail:" "" "  p.a: it is 1" "  p.b: it is 2" "" "--- a/x"
-	results control "$BATS_TEST_TMPDIR/c.patch"
-	[ "$output" = "p.a,p.b" ]
-	lines ktap "KTAP version 1" "1..1" "  1..2" "  # it is 1" "  not ok 1 a" "  # it is 1" "  not ok 2 b" "not ok 1 p"
-	results control "$BATS_TEST_TMPDIR/c.patch" "$BATS_TEST_TMPDIR/ktap"
-	[ "${lines[-1]}" = "1 1 0" ]
-	[[ $output == *"p.b does not say 'it is 2'"* ]]
-	lines c.patch "Control: x" "" "  p.a it is 1" "" "--- a/x"
-	results control "$BATS_TEST_TMPDIR/c.patch"
-	[ "$status" = 1 ]
-}
-
 @test "slow and junit: the time before a result belongs to it, and is no diagnostic" {
 	lines ktap "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.5" "  ok 1 a" "  # x < y & z" "  # time p.b 20.25" \
 		"  not ok 2 b" "not ok 1 p # exit 1"
