@@ -6,7 +6,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 from ktap import Tally, by_name, lines_of, read_all, rows
 
@@ -118,10 +118,13 @@ def names(args: argparse.Namespace) -> int:
 # --- bench ------------------------------------------------------------------
 
 def bench(args: argparse.Namespace) -> int:
-    """Print what operations cost, and write bench.json, and plot and its data for gnuplot.
+    """Print what operations cost; write bench.json, bench.txt and plots to OUT. With --doc also
+    write the plots and the table to the document, between its marks.
 
-    A row of ROWS: boot, kernel, operation, x, costs (space between them)."""
-    import json     # here, as few runs need it and all would wait for it
+    A row of ROWS: boot, kernel, operation, x, costs (space between them). ANSWERED has the
+    results of task_vma.exit.race and task_vma.writer.contention."""
+    import json     # here, as few runs need them and all would wait for them
+    import plots
 
     out = Path(args.out)
     boots: dict[tuple[str, str], dict[str, list[list[float]]]] = {}
@@ -132,58 +135,110 @@ def bench(args: argparse.Namespace) -> int:
         measured.append({"boot": int(boot), "kernel": kernel, "operation": operation, "x": x, "instructions": values})
     (out / "bench.json").write_text("[\n" + ",\n".join("  " + json.dumps(m) for m in measured) + "\n]\n")
     line = "{:<36} {:<12} {:>12} {:>12} {:>7} {:>9}".format
-    print(line("operation", "x", "base", "series", "ratio", "spread %"))
-    costs_of: dict[tuple[str, str], tuple[str, str]] = {}
+    table = [line("operation", "x", "base", "series", "ratio", "spread %")]
+    costs_of: Costs = {}
     for (operation, x), kernels in boots.items():
         mid = {k: median([v for boot in b for v in boot]) for k, b in kernels.items()}
-        spread = max(abs(median(boot) - mid[k]) / mid[k] * 100 for k, b in kernels.items() for boot in b)
+        spread = max(abs(median(boot) - mid[k]) / mid[k] * 100 if mid[k] else 0 for k, b in kernels.items() for boot in b)
         base, series = (f"{mid[k]:.1f}" if k in mid else "-" for k in KERNELS)
-        # An operation that base does not have is no ratio of anything.
-        ratio = f"{mid['prod'] / mid['base']:.3f}" if len(mid) == 2 else "-"
-        print(line(operation, x, base, series, ratio, f"{spread:.2f}"))
-        costs_of[operation, x] = base, series
-    plot(costs_of, Path(args.plot))
+        # An operation that base does not have has no ratio.
+        ratio = f"{mid['prod'] / mid['base']:.3f}" if len(mid) == 2 and mid["base"] else "-"
+        table.append(line(operation, x, base, series, ratio, f"{spread:.2f}"))
+        costs_of[operation, x] = mid.get("base"), mid.get("prod")
+    print("\n".join(table))
+    (out / "bench.txt").write_text("\n".join(table) + "\n")
+
+    pictures: dict[str, tuple[str, str]] = {}
+    if costs_of:
+        pictures["instructions"] = ("instructions per operation, base and series", plots.bars(
+            "Instructions per operation", "instructions (logarithmic)", ("base (Linux 7.3)", "series"), pairs(costs_of)))
+    for name, (kind, title, x_name, y_name) in GROWTH.items():
+        if curves := curves_of(costs_of, kind):
+            pictures[name] = title, plots.lines(title, x_name, y_name, curves)
+    said = ""
+    if args.answered:
+        race, contention, said = answered(args.answered)
+        if race:
+            pictures["resolved"] = ("share of samples resolved after the process ended", plots.bars(
+                "Samples resolved after the process ended", "% of samples",
+                ("/proc", "task_work", "process_exit", "query"), race, log=False, top=100))
+        if contention:
+            pictures["answered"] = ("share of samples answered while another thread maps memory", plots.bars(
+                "Samples answered while another thread maps memory", "% of samples", ("answered",), contention,
+                log=False, top=100))
+    for name, (_, svg) in pictures.items():
+        (out / f"{name}.svg").write_text(svg)
+    if args.doc:
+        doc = Path(args.doc)
+        places = doc.with_suffix("")
+        places.mkdir(exist_ok=True)
+        for name, (_, svg) in pictures.items():
+            (places / f"{name}.svg").write_text(svg)
+        text = doc.read_text()
+        about_samples = ("resolved", "answered")
+        links = {name: f"![{title}]({places.name}/{name}.svg)" for name, (title, _) in pictures.items()}
+        text = between(text, "bench", "\n\n".join(
+            [*(link for name, link in links.items() if name not in about_samples),
+             "```\n" + "\n".join(table) + "\n```"]))
+        if said:
+            text = between(text, "answered", "\n\n".join(
+                [*(link for name, link in links.items() if name in about_samples), f"```\n{said}\n```"]))
+        doc.write_text(text)
     return 0
 
 
-def plot(costs_of: dict[tuple[str, str], tuple[str, str]], out: Path) -> None:
-    """A panel for each kind of growth: frames, files and VMAs, functions and listeners."""
-    panels: dict[str, dict[str, list[str]]] = {}
-    for (operation, x), (base, series) in costs_of.items():
-        part = operation.split("/")
+Costs = dict[tuple[str, str], tuple[Optional[float], Optional[float]]]
 
-        def point(panel: str, curve: str, at: str) -> None:
-            panels.setdefault(panel, {}).setdefault(curve, []).append(f"{number(at)} {base} {series}")
-        if part[0] == "stack":
-            point("frames", operation, x)
-            if len(part) == 3 and x == "50":
-                point("files", f"{part[0]}/{part[1]}, 50 frames", part[2])
-        elif part[0] == "walk":
-            point("VMAs", operation, x)
-        elif part[0] == "load":
-            point("listeners", operation, x)
-            if x in ("0", "64"):
-                kind = re.sub("^[0-9]+_", "", part[1])
-                point("functions of a program", f"load/{kind}, {x} listeners", part[1])
-    if not panels:
-        return
-    script = [f"set terminal svg size 900,{420 * len(panels)} font 'sans,12'", "set output 'bench.svg'",
-              f"set multiplot layout {len(panels)},1",
-              "set logscale y; set key outside right; set ylabel 'instructions'"]
-    n = 0
-    for panel, curves in panels.items():
-        script.append(f"set xlabel '{panel}'")
-        # There is no logarithm of 0 listeners.
-        script.append("unset logscale x" if panel == "listeners" else "set logscale x")
-        lines = []
-        for colour, (curve, points) in enumerate(curves.items(), 1):
-            n += 1
-            (out / str(n)).write_text("\n".join(points) + "\n")
-            lines.append(f"'{n}' using 1:2 title '{curve}, base' noenhanced with linespoints "
-                         f"linecolor {colour} dashtype 2")
-            lines.append(f"'{n}' using 1:3 title '{curve}, series' noenhanced with linespoints linecolor {colour}")
-        script.append("plot " + ", ".join(lines))
-    (out / "plot").write_text("\n".join(script) + "\n")
+# NAME of the plot: the first part of the operations, title, axes.
+GROWTH = {
+    "frames": ("stack", "Cost of a stack with build IDs", "frames", "instructions per stack"),
+    "mappings": ("walk", "Cost of a walk over all mappings", "mappings", "instructions per mapping"),
+    "listeners": ("load", "Cost of loading and unloading a BPF program", "listeners", "instructions"),
+}
+
+
+def pairs(costs_of: Costs) -> dict[str, tuple[Optional[float], Optional[float]]]:
+    """Base and series of each operation, at the largest x, or at the first where x is no number."""
+    at: dict[str, str] = {}
+    for operation, x in costs_of:
+        if operation not in at or x.isdigit() and at[operation].isdigit() and int(x) > int(at[operation]):
+            at[operation] = x
+    return {f"{operation}, {x}": costs_of[operation, x] for operation, x in at.items()}
+
+
+def curves_of(costs_of: Costs, kind: str) -> dict[str, tuple[list[tuple[float, float]], list[tuple[float, float]]]]:
+    curves: dict[str, tuple[list[tuple[float, float]], list[tuple[float, float]]]] = {}
+    for (operation, x), costs in costs_of.items():
+        part, _, name = operation.partition("/")
+        if part == kind and x.isdigit():
+            for points, cost in zip(curves.setdefault(name, ([], [])), costs):
+                if cost and cost > 0:       # a logarithm is drawn
+                    points.append((float(x), cost))
+    return {name: both for name, both in curves.items() if any(both)}
+
+
+def answered(ktap: str) -> tuple[dict[str, list[float]], dict[str, list[float]], str]:
+    """Shares of samples, in percent: by the end of the process and method, and by helper."""
+    race: dict[str, list[float]] = {}
+    contention: dict[str, list[float]] = {}
+    said = []
+    for line in lines_of(ktap):
+        if match := re.search(r":race:((\w+) +/proc +(\d+) % +task_work +(\d+) % +process_exit +(\d+) % "
+                              r"+query +(\d+) %)", line):
+            race[match[2]] = [float(match[n]) for n in range(3, 7)]
+        elif match := re.search(r":contention:((\w+\(\)): (\d+) of (\d+) samples answered.*)", line):
+            contention[match[2]] = [100 * int(match[3]) / int(match[4])]
+        if match:
+            said.append(match[1].rstrip())
+    return race, contention, "\n".join(said)
+
+
+def between(text: str, mark: str, new: str) -> str:
+    """Text with the lines between <!-- mark --> and <!-- end of mark --> replaced."""
+    start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    if text.count(start) != 1 or text.count(end) != 1:
+        sys.exit(f"the document does not have the lines '{start.strip()}' and '{end}', once each")
+    return text[:text.index(start) + len(start)] + new + "\n" + text[text.index(end):]
 
 
 def median(values: list[float]) -> float:
@@ -265,8 +320,10 @@ def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
         p.add_argument("base")
         p.add_argument("prod")
     p = command(bench, "the costs of operations on both kernels")
-    for name in ("rows", "out", "plot"):
-        p.add_argument(name)
+    p.add_argument("rows")
+    p.add_argument("out")
+    p.add_argument("--answered", metavar="RUN", help="of the tests of samples")
+    p.add_argument("--doc", metavar="FILE", help="write plots and tables to it")
     p = command(coverage, "the lines of the series that its tests run")
     for name in ("gcov", "added", "missed"):
         p.add_argument(name)

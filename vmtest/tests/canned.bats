@@ -372,19 +372,64 @@ judge()
 	[[ $output == *'<testcase name="vmtest" classname="vmtest">'*'<failure message="the kernel died" />'* ]]
 }
 
-@test "bench: medians, ratio and spread; an operation that base lacks has no ratio" {
+# bench OPTION...: costs of two boots, of which base lacks one operation.
+bench()
+{
 	local out=$BATS_TEST_TMPDIR/out boot
 	mkdir -p "$out"
 	for boot in 1 2; do
 		printf '%s\t%s\t%s\t%s\t%s\n' $boot base stack/build_id/2_files 1 "1000.0 1010.0 990.0" \
-			$boot prod stack/build_id/2_files 1 "500.0" \
-			$boot base stack/build_id/2_files 50 "70000.5 70000.5" \
-			$boot prod stack/build_id/2_files 50 "$((6000 + boot * 100)).0" \
-			$boot prod lookup/task_vma_query build_id "398.0"
+			$boot base stack/build_id/2_files 50 "70000.5 70000.5" $boot prod stack/build_id/2_files 1 "500.0" \
+			$boot prod stack/build_id/2_files 50 "$((6000 + boot * 100)).0" $boot base load/21_functions 0 "1700000.0" \
+			$boot prod load/21_functions 0 "1700000.0" $boot prod lookup/task_vma_query build_id "398.0" \
+			$boot base walk/iterator 40084 "1033.0" $boot prod walk/iterator 40084 "199.8"
 	done >"$out/rows"
-	results bench "$out/rows" "$out" "$out"
+	lines answered "  # task_vma.c:2145:contention:bpf_find_vma(): 1000 of 5000 samples answered, the writer waited 78 times" \
+		"  # task_vma.c:2152:contention:bpf_task_vma_query(): 4000 of 5000 samples answered, the writer waited 0 times" \
+		"  ok 1 contention" \
+		"  # task_vma.c:2252:race:munmap      /proc   0 %  task_work   5 %  process_exit  10 %  query 100 %"
+	results bench "$out/rows" "$out" "$@"
+}
+
+@test "bench: medians, ratio and spread; an operation that base lacks has no ratio" {
+	bench
 	[ "$status" = 0 ]
 	[[ $output == *"stack/build_id/2_files "*" 1 "*" 1000.0 "*" 500.0 "*" 0.500 "*" 0.00"* ]]
 	[[ $output == *"stack/build_id/2_files "*" 50 "*" 70000.5 "*" 6150.0 "*" 0.088 "*" 0.81"* ]]
 	[[ $output == *"lookup/task_vma_query "*" build_id "*" - "*" 398.0 "*" - "*" 0.00"* ]]
+	[ "$output" = "$(<"$BATS_TEST_TMPDIR/out/bench.txt")" ]
+}
+
+@test "bench: plots of all costs, of what they grow with and of samples, and a document with them" {
+	local doc=$BATS_TEST_TMPDIR/doc/results.md svg
+	mkdir "${doc%/*}"
+	lines doc/results.md "# Results" "<!-- bench -->" "an older table" "<!-- end of bench -->" "between" \
+		"<!-- answered -->" "<!-- end of answered -->" "end"
+	bench --answered "$BATS_TEST_TMPDIR/answered" --doc "$doc"
+	[ "$status" = 0 ]
+	for svg in instructions frames mappings listeners resolved answered; do
+		cmp "$BATS_TEST_TMPDIR/out/$svg.svg" "${doc%.md}/$svg.svg"
+		grep -qF "](results/$svg.svg)" "$doc"
+	done
+	# The largest x of an operation; a value that base does not have is not drawn as 0.
+	svg=$(<"${doc%.md}/instructions.svg")
+	[[ $svg == *">stack/build_id/2_files, 50</text>"* ]]
+	[[ $svg != *">stack/build_id/2_files, 1</text>"* ]]
+	[[ $svg == *">lookup/task_vma_query, build_id</text>"*">not available</text>"*">398</text>"* ]]
+	[[ $(<"${doc%.md}/frames.svg") == *">build_id/2_files, base</text>"*">build_id/2_files, series</text>"* ]]
+	[[ $(<"${doc%.md}/resolved.svg") == *">munmap</text>"*">0</text>"*">5</text>"*">10</text>"*">100</text>"* ]]
+	[[ $(<"${doc%.md}/answered.svg") == *"bpf_find_vma()"*">20</text>"*"bpf_task_vma_query()"*">80</text>"* ]]
+	[[ $(<"$doc") == "# Results"$'\n'"<!-- bench -->"$'\n'"!["*"load/21_functions"*"<!-- end of bench -->"*"between"* ]]
+	[[ $(<"$doc") != *"older table"* ]]
+	[[ $(<"$doc") == *"munmap      /proc   0 %"*"<!-- end of answered -->"$'\n'"end" ]]
+	cp -r "${doc%/*}" "$BATS_TEST_TMPDIR/first"
+	bench --answered "$BATS_TEST_TMPDIR/answered" --doc "$doc"
+	diff -r "${doc%/*}" "$BATS_TEST_TMPDIR/first"
+}
+
+@test "bench: a document without the marks is not written" {
+	lines results.md "# Results" "<!-- bench -->"
+	bench --doc "$BATS_TEST_TMPDIR/results.md"
+	[ "$status" = 1 ]
+	[ "$(<"$BATS_TEST_TMPDIR/results.md")" = "# Results"$'\n'"<!-- bench -->" ]
 }
