@@ -194,12 +194,18 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	[ ! -s "$CALLS" ]
 }
 
+# a_kernel_takes SECONDS: from scratch, on this machine.
+a_kernel_takes()
+{
+	mkdir -p "$XDG_CACHE_HOME/bpf-provenance"
+	echo "$1" >"$XDG_CACHE_HOME/bpf-provenance/cold-kernel-seconds"
+}
+
 # ci_all KERNEL SPENT: a kernel from scratch takes KERNEL seconds on this machine, the tests
 # 100, and SPENT seconds have passed when the core ends, which does nothing here.
 ci_all()
 {
-	mkdir -p "$XDG_CACHE_HOME/bpf-provenance"
-	echo "$1" >"$XDG_CACHE_HOME/bpf-provenance/cold-kernel-seconds"
+	a_kernel_takes "$1"
 	echo $((EPOCHSECONDS - $2)) >"$CALLS.start"
 	sed -i -e "s/^\tcore quick 10\$/\techo core >>\"\$CALLS\"; set_tier quick; accel=tcg passed=1; read -r START <\"\$CALLS.start\"; took[\"tests on base and prod\"]=100/" \
 		-e 's/ perf perf_all$/ perf step perf true/' "$top/scripts/ci"
@@ -238,6 +244,25 @@ fake_tools()
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
 	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
 	[[ $output == *"not run:"*"counts of the full tier"* ]]
+}
+
+@test "ci all: where a second kernel takes too long, the series is judged without base" {
+	fake_tools 'echo "ok 1 x"'
+	a_kernel_takes 1000
+	START=$((EPOCHSECONDS - 3000)) ci all
+	[ "$status" = 0 ]
+	grep -q '^build kernel prod$' "$CALLS"
+	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
+	[[ $output =~ "not run:".*"tests on base (kernel and tests are expected to take 1900 s, "[0-9]{4}" s of 4500 were spent)".*"seeds (they need base)".*"perf (it needs base)" ]]
+	# The results of the series count all the same.
+	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.prod"
+	START=$((EPOCHSECONDS - 3000)) ci all
+	[ "$status" = 1 ]
+	[[ $output == *"prod: FAILED: p.b"* ]]
+	# It is built where there is time.
+	ci all
+	grep -q '^build kernel base$' "$CALLS"
+	[[ $output != *"tests on base (kernel"* ]]
 }
 
 @test "ci all: a part that would end too late is not begun, but listed and counted" {
