@@ -10,7 +10,7 @@ setup_file()
 	export -f in_toolchain
 	export HELP=$BATS_FILE_TMPDIR/help
 	mkdir "$HELP"
-	cd "$TOP"
+	cd "$TOP" || return
 	local script
 	while read -r script; do
 		if [ -x "$script" ] && [ ! -d "$script" ]; then

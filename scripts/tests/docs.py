@@ -20,6 +20,9 @@ from typing import Iterator
 # Programs of the host, of whose options nothing is known here.
 HOST = {"git", "cd", "$EDITOR", "head"}
 SEPARATORS = {"&&", "|", ";"}
+# Options of vmtest.sh whose values are checked.
+FLAVOURS = ("-f", "--flavour")
+TESTS = ("-t", "--test", "-x", "--exclude")
 SPAN = re.compile(r"`([^`]+)`")
 
 
@@ -168,7 +171,7 @@ class Checker:
                 if not self.has_option(text, option):
                     self.fault(f"{' '.join([name, *args[:1]]) if subcommands else name} {option}: "
                                "--help does not have this option")
-                if path.name == "vmtest.sh":
+                if option in TESTS or option in FLAVOURS:
                     value_of = option
             elif path.name == "ci" and word not in self.left_column(text):
                 self.fault(f"{name} {word}: --help does not have this")
@@ -191,10 +194,10 @@ class Checker:
         return {word for line in lines for word in line.split()}
 
     def value(self, option: str, word: str) -> None:
-        if option in ("-f", "--flavour"):
+        if option in FLAVOURS:
             if word not in self.flavours:
                 self.fault(f"{option} {word}: vmtest/kconfig does not have this flavour")
-        elif option in ("-t", "--test", "-x", "--exclude"):
+        else:
             for test in word.split(","):
                 self.test(test)
 
