@@ -57,6 +57,10 @@ docs() { run in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" "$TOP" "$HEL
 	|---|---|
 	| `this is printed by no script` | `missing host packages` |
 
+	| flavour | kernel |
+	|---|---|
+	| `gone` | `prod` |
+
 	| interface | kind | series | documentation |
 	|---|---|---|---|
 	| `bpf_gone()` | kfunc | buildid | `bpf/kfuncs.rst` |
@@ -89,9 +93,10 @@ docs() { run in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" "$TOP" "$HEL
 	12: bpfprov gone: not a command of bpfprov
 	16: contexts.contexts.nmi_on_user_task: vmtest/expect.base has pass
 	21: 'this is printed by no script': no script prints this
-	25: bpf_gone(): the patches of buildid do not add it
-	26: bpf_file_build_id(): buildid does not add it to bpf/task_vma.rst
-	27: gone: not a series of patches/
+	25: -f gone: vmtest/kconfig does not have this flavour
+	29: bpf_gone(): the patches of buildid do not add it
+	30: bpf_file_build_id(): buildid does not add it to bpf/task_vma.rst
+	31: gone: not a series of patches/
 	EOF
 	[[ $output == *"bad.md: CONFIG_BUILD_ID_CACHE: the series add it, and the table of interfaces does not have it"* ]]
 	[[ $output == *"bad.md: build_id_cache: the series add it"* ]]

@@ -256,6 +256,11 @@ class Checker:
                     at(n)
                     for span in SPAN.findall(row[0]):
                         self.message(span)
+            elif table[0][1][0] == "flavour":
+                for n, row in table[2:]:
+                    at(n)
+                    for span in SPAN.findall(row[0]):
+                        self.value("-f", span)
             elif table[0][1][:3] == ["interface", "kind", "series"]:
                 self.interfaces(table[2:], path.name)
 
