@@ -2,45 +2,60 @@
 /*
  * Build IDs of files, kept for readers in any context
  *
- * An entry says what the ELF file behind an inode has for a build ID, or that
- * it has none. It stands in a table beside the inode, whose struct does not
- * grow; IOP_BUILD_ID in i_opflags says that there may be one.
+ * An entry holds the build ID of the ELF file of an inode, or the fact that it
+ * has none. Entries are in a hash table, so that struct inode does not grow;
+ * IOP_BUILD_ID in i_opflags is set if there may be an entry.
  *
- * What makes an entry right: it lives only while nobody can write.
+ * An entry is right because it exists only while nobody can write to the file:
  *
  *  1. A fill inserts a pending entry and sets IOP_BUILD_ID, both under i_lock,
- *     and then looks at i_writecount. If somebody has the file open for write,
- *     it gives up.
- *  2. Whoever is going to write raises i_writecount first, in
- *     get_write_access(), looks at IOP_BUILD_ID, and if that is set removes the
- *     entry, pending or not. Both sides have a full barrier between their store
- *     and their load, so at least one of them sees the other.
- *  3. The fill reads the headers from the page cache, and publishes only if its
+ *     and then reads i_writecount. If that is above 0, it gives up.
+ *  2. A writer raises i_writecount first, in get_write_access(), then reads
+ *     IOP_BUILD_ID, and removes the entry if the flag is set, pending or not.
+ *     Both sides have a full barrier between their store and their load, so at
+ *     least one of them sees the other.
+ *  3. A writer that came and went before the fill read i_writecount may not have
+ *     seen the flag. put_write_access() releases the count that it lowers, the
+ *     fill acquires it: what the writer wrote is seen by the fill.
+ *  4. The fill reads the headers from the page cache, and publishes only if its
  *     own pending entry is still in the table. It is not enough that there is
- *     one again: a writer may have come and gone, and another fill begun.
+ *     an entry again: a writer may have come and gone, and another fill begun.
  *
- * So an entry that is in the table says what the file said at any moment since
- * the fill began. This needs a file system that counts its writers
- * (FS_WRITERS_COUNTED), or contents that are sealed (fs-verity). What it does
- * not see is a page that a device goes on writing to after the last writer has
- * closed the file. So a fill does not take pages that may be pinned. Plain
- * references, which most hold to read, say nothing: with them, direct I/O of NFS
- * and Ceph into a mapping that is gone stays unseen. So does what a failed
- * writeback takes back, where the file reads as it was before it was written.
+ * All four barriers are needed: Documentation/litmus-tests/build-id/
+ * fill-against-writer.litmus. Point 3 relies on writes being complete before
+ * the access is put. write() returns before its file can be put. The store of
+ * another thread to a shared mapping is complete when munmap() has flushed the
+ * TLB of its CPU, and the mapping has a reference to the file until then. Direct
+ * I/O and io_uring hold the file until the request is complete, and with that
+ * the page cache has been invalidated. truncate(2) has write access itself.
+ *
+ * So an entry in the table is the contents of the file at any moment since the
+ * fill began. This needs a file system that counts its writers
+ * (SB_I_WRITERS_COUNTED), or contents that are sealed (fs-verity).
+ *
+ * Not seen are:
+ *  - Changes below the file system: to its block device, or to the file of a
+ *    loop device, while it is mounted.
+ *  - A page that a device continues to write to after the last writer has closed
+ *    the file. So a fill leaves out pages that may be pinned. Plain references
+ *    do not count, as most are held to read: with them, direct I/O of NFS and Ceph
+ *    into a mapping that has been unmapped stays unseen.
+ *  - Contents that are lost by a failed writeback, where the file then reads as it
+ *    did before it was written.
  * Size and ctime are compared as well: they cost little, and catch a file system
  * that set the flag wrongly.
  *
  * Lifetime: an entry holds no reference to the inode. clear_inode() removes it
  * before the inode's memory can become another inode. Entries are freed after
  * a grace period; a reader in an RCU section may see one that has just been
- * removed, which is an answer from the moment before. A pending entry belongs
- * to its fill, which frees it; whoever removes it only unhashes it.
+ * removed, and was right a moment before. A pending entry belongs to its fill,
+ * which frees it; other code that removes it only unhashes it.
  *
- * Locks: inode->i_lock, then the bucket's. Readers take none, so that an NMI
- * can be one. A bucket has at most BUCKET_MAX entries, and the oldest makes
- * room: that bounds both what a reader walks and what the table holds. It is
- * not an rhashtable: there, a reader that misses while the table is resized
- * starts again, for ever if it is in an NMI on top of the CPU that resizes.
+ * Lock order: inode->i_lock, then the lock of the bucket. Readers take no locks,
+ * and can run in an NMI. A bucket has at most BUCKET_MAX entries; the oldest one
+ * is removed to make room. That bounds the walk of a reader and the size of the
+ * table. An rhashtable does not fit: a lookup that misses while the table is
+ * being resized starts again, forever if it is in an NMI on the CPU that resizes.
  */
 #define pr_fmt(fmt) "build_id_cache: " fmt
 
@@ -58,7 +73,6 @@
 #include <linux/rculist.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
-#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/sysctl.h>
 #include <linux/task_work.h>
@@ -78,7 +92,7 @@ enum build_id_state {
 	BUILD_ID_NONE,
 };
 
-/* Does not change any more once @state has left BUILD_ID_PENDING. */
+/* Constant once @state is no longer BUILD_ID_PENDING. */
 struct build_id_entry {
 	struct hlist_node node;		/* bucket's lock; RCU */
 	const struct inode *inode;
@@ -105,15 +119,12 @@ static struct build_id_bucket *buckets;
 static unsigned int bucket_bits;
 static struct kmem_cache *entry_cache;
 
-/* May entries be inserted? Changes under switch_lock, read under a bucket's. */
+/* May entries be inserted? Written under switch_lock, read under the lock of a bucket. */
 static bool filling;
 
 static bool have_table(void)
 {
-	/*
-	 * The key may be seen before what was made for it, where it is a variable: it
-	 * is no barrier. Pairs with the release in make_table().
-	 */
+	/* The key is not a barrier. Pairs with the release in make_table(). */
 	return smp_load_acquire(&buckets);
 }
 
@@ -161,6 +172,7 @@ void __build_id_cache_forget(struct inode *inode)
 	struct build_id_entry *e;
 	struct build_id_bucket *b;
 
+	/* The flag was set under i_lock, when the table existed. */
 	guard(spinlock)(&inode->i_lock);
 	WRITE_ONCE(inode->i_opflags, inode->i_opflags & ~IOP_BUILD_ID);
 	b = bucket_of(inode);
@@ -183,8 +195,8 @@ static bool entry_matches(const struct build_id_entry *e, const struct inode *in
 }
 
 /*
- * In an RCU section. The memory of @inode has to stay; whether it is still the
- * same inode, the caller checks afterwards.
+ * The caller is in an RCU section, which keeps the memory of @inode. If it does
+ * not hold @inode, it then checks that this is still the same inode.
  */
 static __always_inline int cache_read(const struct inode *inode, unsigned char *build_id,
 				      __u32 *size)
@@ -210,19 +222,23 @@ static __always_inline int cache_read(const struct inode *inode, unsigned char *
 	return 0;
 }
 
-/* Can there be an entry? Like cache_read(), where @inode may not be pinned. */
+/* Can @inode have an entry? As for cache_read(), the caller need not hold it. */
 static bool cacheable_inode(const struct inode *inode)
 {
 	return S_ISREG(inode->i_mode) && !IS_DAX(inode) &&
-	       (inode->i_sb->s_type->fs_flags & FS_WRITERS_COUNTED || IS_VERITY(inode)) &&
+	       (inode->i_sb->s_iflags & SB_I_WRITERS_COUNTED || IS_VERITY(inode)) &&
 	       !inode_is_open_for_write(inode);
 }
 
 int __build_id_cached(const struct file *file, unsigned char *build_id, __u32 *size)
 {
-	const struct inode *inode = file_inode(file);
+	const struct address_space *mapping = build_id_mapping(file);
+	const struct inode *inode;
 	int err;
 
+	if (!mapping)
+		return -EAGAIN;
+	inode = mapping->host;
 	guard(rcu)();
 	err = cache_read(inode, build_id, size);
 	if (err != -EAGAIN)
@@ -233,10 +249,10 @@ int __build_id_cached(const struct file *file, unsigned char *build_id, __u32 *s
 }
 
 /**
- * vma_snapshot_build_id() - what the cache knows of the file of a snapshot
- * @mm:       whose mapping it is
- * @snap:     what vma_snapshot_at() or vma_snapshot_next() filled in this RCU
- *            read-side section
+ * vma_snapshot_build_id() - get the cached build ID of the file of a snapshot
+ * @mm:       the mm that has the mapping
+ * @snap:     filled by vma_snapshot_at() or vma_snapshot_next() in this RCU
+ *            read-side critical section
  * @build_id: buffer of BUILD_ID_SIZE_MAX bytes
  * @size:     returns the size of the build ID, if not NULL
  *
@@ -273,29 +289,34 @@ int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *
 		  __u32 *size)
 {
 	struct mm_struct *mm = current->mm;
-	int err;
+	int err, tries = VMA_SNAPSHOT_TRIES;
 
-	/* Keeps the memory of what @snap points to; the second look, its identity. */
+	/* Keeps the memory that @snap points to; vma_snapshot_stale() checks its identity. */
 	guard(rcu)();
-	err = vma_snapshot_at(mm, addr, snap);
-	if (err) {
-		snap->end = 0;
-		return err;
-	}
-	return vma_snapshot_build_id(mm, snap, build_id, size);
+	do {
+		err = vma_snapshot_at(mm, addr, snap);
+		if (likely(!err)) {
+			err = vma_snapshot_build_id(mm, snap, build_id, size);
+			/* A writer came meanwhile, or it is a miss. */
+			if (likely(err != -EAGAIN) || !vma_snapshot_stale(mm, snap))
+				return err;
+		}
+	} while (err == -EAGAIN && --tries);
+	snap->end = 0;
+	return err;
 }
 
 /* --- filling -------------------------------------------------------------- */
 
-static bool cacheable_file(const struct file *file)
+static bool cacheable_file(const struct file *file, const struct address_space *mapping)
 {
-	const struct inode *inode = file_inode(file);
+	const struct inode *inode = mapping->host;
 
-	return cacheable_inode(inode) && file->f_mapping->host == inode &&
+	return cacheable_inode(inode) && inode->i_mapping == mapping &&
 	       !FMODE_FSNOTIFY_HSM(file->f_mode);
 }
 
-/* Publishes what @err and @build_id say, or gives up. */
+/* Publishes @build_id, or that there is none, if the entry is still in the table. */
 static void fill_end(struct build_id_entry *e, int err, const unsigned char *build_id, u32 size)
 {
 	const struct inode *inode = e->inode;
@@ -323,18 +344,22 @@ static void fill_end(struct build_id_entry *e, int err, const unsigned char *bui
 		call_rcu(&e->rcu, entry_free_rcu);
 }
 
-/* Begins to fill the entry of @file's inode, unless there is one, or none may be. */
-static struct build_id_entry *fill_begin(const struct file *file)
+/*
+ * Begins a fill for the inode of @mapping, which @file reads from. Returns NULL if there
+ * is an entry already, or the inode cannot have one.
+ */
+static struct build_id_entry *fill_begin(const struct file *file,
+					 const struct address_space *mapping)
 {
-	struct inode *inode = file_inode(file);
+	struct inode *inode = mapping->host;
 	struct build_id_entry *e, *old;
 	struct build_id_bucket *b;
 	bool inserted = false;
 
 	if (!static_branch_unlikely(&build_id_cache_key) || !have_table() ||
-	    !cacheable_file(file))
+	    !cacheable_file(file, mapping))
 		return NULL;
-	/* Not worth waiting for, and the task may be on its way to user mode. */
+	/* Without an entry nothing is lost, and the task may be returning to user mode. */
 	e = kmem_cache_zalloc(entry_cache, GFP_NOWAIT);
 	if (!e)
 		return NULL;
@@ -363,14 +388,13 @@ static struct build_id_entry *fill_begin(const struct file *file)
 	}
 
 	/*
-	 * Pairs with atomic_inc_unless_negative() in get_write_access(): a
-	 * writer who does not see the flag is seen here. One who has closed the
-	 * file by now wrote before: dropping the last reference to the file is a
-	 * barrier, and so is this. One who had no file, as in truncate(2),
-	 * changed the size, by which an entry is known.
+	 * Pairs with atomic_inc_unless_negative() in get_write_access(): a writer
+	 * that does not see the flag is seen here, while it has write access or after
+	 * it has put that. The acquire pairs with the release in put_write_access():
+	 * in the second case, what it wrote is read below.
 	 */
 	smp_mb();
-	if (inode_is_open_for_write(inode)) {
+	if (atomic_read_acquire(&inode->i_writecount) > 0) {
 		fill_end(e, -EAGAIN, NULL, 0);
 		return NULL;
 	}
@@ -382,16 +406,18 @@ static struct build_id_entry *fill_begin(const struct file *file)
 
 int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 {
-	struct build_id_from page_cache = { .mapping = file->f_mapping, .unpinned = true };
+	struct build_id_from page_cache = { .mapping = build_id_mapping(file), .unpinned = true };
 	struct build_id_from wait = { .file = file };
-	struct build_id_entry *e = fill_begin(file);
+	struct build_id_entry *e = NULL;
 	__u32 len = 0;
 	int err, kept;
 
+	if (page_cache.mapping)
+		e = fill_begin(file, page_cache.mapping);
 	if (!e)
 		return build_id_read(&wait, build_id, size);
 
-	/* What is kept comes from pages that no device writes to. */
+	/* Only contents of pages that no device may be writing to are kept. */
 	err = build_id_read(&page_cache, build_id, &len);
 	kept = err;
 	if (err == -EFAULT) {
@@ -406,9 +432,9 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 }
 
 /*
- * The file at @addr of @mm, with a reference, or NULL. It is taken from the mapping,
- * here and now: overlayfs maps another one than was passed to mmap(), and by the
- * time a miss is worked off something else may be mapped.
+ * Returns the file that is mapped at @addr of @mm, with a reference, or NULL. It is
+ * taken from the mapping: overlayfs maps another file than was passed to mmap(), and
+ * since the miss something else may have been mapped.
  */
 static struct file *get_file_at(struct mm_struct *mm, unsigned long addr)
 {
@@ -430,11 +456,11 @@ static struct file *get_file_at(struct mm_struct *mm, unsigned long addr)
 }
 
 /*
- * Reading ahead waits: for memory, for locks of the file system, and for the
- * blocks that say where the file is on its storage. A task must not wait for
- * that because it was sampled, so a worker does it. While that is queued, it
- * holds the memory of an mm and nothing that would keep a file system from
- * being unmounted; while it runs, it does what a page fault of the task would.
+ * Reading ahead can wait: for memory, for locks of the file system, and for the
+ * blocks with the map of the file. A task must not wait for that because it was
+ * sampled, so a worker does it. A work item that is queued holds an mm_struct,
+ * which does not prevent unmounting; one that runs holds the file, as a page
+ * fault of the task would.
  */
 struct build_id_ahead {
 	struct work_struct work;
@@ -443,7 +469,7 @@ struct build_id_ahead {
 	loff_t pos;			/* in the file at @addr */
 };
 
-/* Storage that does not answer takes no more workers than that. */
+/* The most workers that storage which does not answer can occupy. */
 #define AHEAD_MAX 8
 
 static atomic_t nr_ahead;
@@ -460,13 +486,13 @@ static void ahead_work(struct work_struct *work)
 			memcg = get_mem_cgroup_from_mm(ahead->mm);
 			old = set_active_memcg(memcg);
 			/*
-			 * Not read: that would set the access time, and change what
-			 * the file's readers are taken to do next.
+			 * Not a read, which would set the access time and change the
+			 * state of the file's readahead.
 			 */
 			vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
 			set_active_memcg(old);
 			mem_cgroup_put(memcg);
-			/* At once, even if the last: fput() would leave it for later. */
+			/* Now: fput() would defer the last one. */
 			__fput_sync(file);
 		}
 		mmput(ahead->mm);
@@ -476,7 +502,10 @@ static void ahead_work(struct work_struct *work)
 	atomic_dec(&nr_ahead);
 }
 
-/* Has the page at @pos of the file at @addr read ahead. If not now, the next miss will. */
+/*
+ * Queues reading ahead of the page at @pos of the file that is mapped at @addr. If that
+ * fails, the next miss tries again.
+ */
 static void read_ahead(unsigned long addr, loff_t pos)
 {
 	struct build_id_ahead *ahead;
@@ -498,8 +527,8 @@ later:
 }
 
 /*
- * Fills for the file at @addr of current from what the page cache has of it. What
- * that lacks, the next fill may find. Does not wait.
+ * Fills the entry of the file that is mapped at @addr of current from the page cache.
+ * A page that is missing is read ahead, for the next fill. Does not wait.
  */
 static void fill_at(unsigned long addr)
 {
@@ -515,7 +544,8 @@ static void fill_at(unsigned long addr)
 	file = get_file_at(current->mm, addr);
 	if (!file)
 		return;
-	e = fill_begin(file);
+	/* The file of a VMA is not that of overlayfs, but that in the layer. */
+	e = fill_begin(file, file->f_mapping);
 	if (e) {
 		page_cache.mapping = file->f_mapping;
 		err = build_id_read(&page_cache, build_id, &len);
@@ -532,7 +562,7 @@ void __build_id_mapped(const struct file *file, unsigned long addr)
 	struct vma_snapshot snap;
 	int err;
 
-	/* Nearly always it is known, and the mapping need not be looked up. */
+	/* Nearly always there is an entry: then the mapping need not be looked up. */
 	rcu_read_lock();
 	err = cache_read(file_inode(file), build_id, NULL);
 	rcu_read_unlock();
@@ -545,12 +575,12 @@ void __build_id_mapped(const struct file *file, unsigned long addr)
 /* --- misses --------------------------------------------------------------- */
 
 /*
- * A miss holds an address and nothing else: no file, which an NMI could not
- * put and which would keep its file system from being unmounted.
+ * A miss holds only an address. A reference to the file could not be dropped in
+ * an NMI, and would prevent unmounting.
  */
 struct build_id_miss {
 	struct callback_head work;
-	struct task_struct *task;	/* whose, NULL: free */
+	struct task_struct *task;	/* that had the miss, NULL: free */
 	unsigned long addr;
 };
 
@@ -561,7 +591,7 @@ struct build_id_misses {
 	struct irq_work take_back;
 };
 
-/* Where a miss occurs; it is worked off wherever the task runs then. */
+/* Of the CPU on which a miss occurs; its work runs where the task is then. */
 static struct build_id_misses __percpu *misses;
 
 static void miss_work(struct callback_head *work)
@@ -569,20 +599,20 @@ static void miss_work(struct callback_head *work)
 	struct build_id_miss *m = container_of(work, struct build_id_miss, work);
 	unsigned long addr = m->addr;
 
-	/* From here on another miss may take it. */
+	/* From here on another miss can claim it. */
 	smp_store_release(&m->task, NULL);
 	fill_at(addr);
 }
 
 /*
  * A task that sleeps may not return to user mode for hours. What it has claimed is
- * taken back when others have none left: it asks again with its next sample.
+ * taken back when none is left; its next sample claims one again.
  *
- * task_work_cancel() takes pi_lock, which a caller of build_id_request() may hold;
- * an interrupt on top of nobody's pi_lock is here instead.
+ * task_work_cancel() takes pi_lock, which a caller of build_id_request() may hold.
+ * This is called from an irq_work, which cannot interrupt a holder of pi_lock.
  *
- * @task is followed: when it was read, miss_work() had not been there yet, which
- * each task goes through before it is gone, and from then on RCU keeps its memory.
+ * @task can be dereferenced: when it was read, its miss_work() had not run yet, which
+ * it does before the task has exited, and from then on RCU keeps the task's memory.
  */
 static void take_back_from_sleepers(struct irq_work *work)
 {
@@ -601,16 +631,15 @@ static void take_back_from_sleepers(struct irq_work *work)
 }
 
 /**
- * build_id_request() - have the build ID at an address next time
+ * build_id_request() - request that the build ID at an address be cached
  * @addr: user address of current
  *
- * When current returns to user mode, the file that is mapped at @addr then has
- * its headers read, if they are in the page cache; if not, a worker reads them
- * ahead, and a later request will find them. current waits for neither. For tasks
- * that never return to user mode, kernel threads and io_uring's workers, it
- * does nothing.
+ * When current returns to user mode, the headers of the file that is mapped at
+ * @addr then are read from the page cache. If they are not there, a worker reads
+ * them ahead, for a later request. current does not wait. Does nothing for kernel
+ * threads and io_uring workers, which never return to user mode.
  *
- * Context: any, NMI included. build_id_at() has just returned -EAGAIN.
+ * Context: any, NMI included, after build_id_at() has returned -EAGAIN.
  */
 void build_id_request(unsigned long addr)
 {
@@ -619,7 +648,7 @@ void build_id_request(unsigned long addr)
 
 	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING) || !have_table())
 		return;
-	/* Any CPU's would do: an entry is claimed, not owned by the CPU. */
+	/* Those of any CPU would do: they are claimed, and do not belong to a CPU. */
 	mine = raw_cpu_ptr(misses);
 	for (m = mine->miss; m < mine->miss + MISSES; m++)
 		if (READ_ONCE(m->task) == current && READ_ONCE(m->addr) == addr)
@@ -633,7 +662,7 @@ void build_id_request(unsigned long addr)
 			WRITE_ONCE(m->task, NULL);	/* exiting: nothing was queued */
 		return;
 	}
-	/* As many are waiting: this one comes back with the next sample. */
+	/* All are claimed: the next sample requests it again. */
 	irq_work_queue(&mine->take_back);
 }
 
@@ -645,9 +674,9 @@ static atomic_t users;
 /*
  * One or two buckets for each MiB of memory, 16,384 at most: 131,072 files, and no more
  * than 0.2 % of memory in entries. They are not charged to a memory cgroup: that bound
- * is for all of them, an entry serves whoever asks for the file next, and the task that
- * has it made did not ask. If that task's cgroup paid, a cgroup at its limit would keep
- * nothing, as an entry is not worth reclaim.
+ * is for all of them, and an entry serves every later reader, not the task that was
+ * sampled. If the cgroup of that task were charged, nothing would be kept in a cgroup
+ * at its limit, as entries are allocated without reclaim.
  */
 static int make_table(void)
 {
@@ -691,14 +720,9 @@ static void switch_on(void)
 		pr_warn_once("no memory for the table, build IDs are not kept\n");
 		return;
 	}
-	/*
-	 * Writers first: when a CPU has been interrupted, a writer on it who went past
-	 * the key without looking at the flag has raised i_writecount for all to see.
-	 * Not every architecture interrupts them to change a key.
-	 */
-	static_branch_enable(&build_id_cache_key);
-	kick_all_cpus_sync();
 	WRITE_ONCE(filling, true);
+	/* Only for readers: writers test the flag of their inode. */
+	static_branch_enable(&build_id_cache_key);
 }
 
 static void switch_off(void)
@@ -708,13 +732,13 @@ static void switch_off(void)
 	lockdep_assert_held(&switch_lock);
 	if (!filling)
 		return;
-	/* Writers last: no entry may be left that they would not remove. */
+	/* A fill sees this under the lock of the bucket, or its entry is removed here. */
 	WRITE_ONCE(filling, false);
 	for (b = buckets; b < buckets + (1UL << bucket_bits); b++) {
 		scoped_guard(spinlock, &b->lock)
 			while (b->nr)
 				bucket_remove_oldest(b);
-		/* IOP_BUILD_ID stays: it only says "may". */
+		/* IOP_BUILD_ID stays: it means that there may be an entry. */
 		cond_resched();
 	}
 	static_branch_disable(&build_id_cache_key);
@@ -730,12 +754,12 @@ static void switch_off_idle(struct work_struct *work)
 static DECLARE_DELAYED_WORK(idle_work, switch_off_idle);
 
 /**
- * build_id_cache_get() - keep build IDs from now on
+ * build_id_cache_get() - start to keep build IDs
  *
- * Called for what is going to ask for build IDs where it can't read files, when
- * it is created. The first user switches the cache on; entries are made when
- * files are mapped or asked for. Failing is not reported: then build IDs are
- * read each time, as they are without the cache.
+ * Called when something is created that needs build IDs in contexts that cannot
+ * read files. The first user switches the cache on; entries are made when files
+ * are mapped or build IDs are requested. A failure is not reported: then build
+ * IDs are read each time, as they are without the cache.
  *
  * Context: process; may sleep, takes cpus_read_lock().
  */

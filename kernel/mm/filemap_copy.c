@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Copying bytes of a file out of the page cache, for callers that are neither
- * the file system nor the owner of a user buffer: parsers of what a file says
- * about itself, and BPF programs.
+ * the file system nor the owner of a user buffer: parsers of file headers, and
+ * BPF programs.
  */
 #include <linux/filemap_copy.h>
 #include <linux/fs.h>
@@ -145,14 +145,14 @@ static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *
 		return -EFAULT;
 	if (folio_test_uptodate(folio) &&
 	    !(unpinned && folio_may_be_written_by_device(folio))) {
-		/* A device that is done with the folio wrote first: contents after the count. */
+		/* Contents after the count: a device has written before it drops its pin. */
 		smp_rmb();
 		offset = pos - folio_pos(folio);
 		len = min(len, folio_size(folio) - offset);
 		if (folio_test_partial_kmap(folio))
 			len = min(len, PAGE_SIZE - offset_in_page(offset));
 		from = kmap_local_folio(folio, offset);
-		/* Somebody may be writing to it. The caller checks what it gets. */
+		/* It may be written to meanwhile. The caller checks the copy. */
 		data_race(memcpy(to, from, len));
 		kunmap_local(from);
 		copied = len;
@@ -171,7 +171,7 @@ static bool valid_range(loff_t pos, size_t len)
 
 /**
  * filemap_copy_nowait() - copy bytes of a file from the page cache, without waiting
- * @mapping:	where the file's pages are. Its inode is a regular file, which the caller keeps
+ * @mapping:	the page cache of a regular file, whose inode the caller holds
  * @pos:	offset in the file
  * @buf:	where to copy to
  * @len:	how many bytes
@@ -224,8 +224,8 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
  * @buf:	where to copy to
  * @len:	how many bytes
  *
- * As kernel_read(), but for files of others: without access control, and with an error
- * for a file that is not open, or not open for reading.
+ * Like kernel_read(), but without access control, and with an error, not a warning, for
+ * a file that is not open for reading.
  *
  * Context: process; may sleep. No lock is held that reading a file takes.
  *
@@ -247,7 +247,7 @@ ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len)
 	if (secretmem_mapping(file->f_mapping))
 		return -EFAULT;
 	ret = __kernel_read(file, buf, len, &pos);
-	/* To callers, -EINVAL and the end of the file are about its contents. */
+	/* Callers take -EINVAL and the end of the file as properties of the contents. */
 	if ((ret == -EINVAL && file->f_flags & O_DIRECT) ||
 	    (!ret && len && pos < i_size_read(file_inode(file))))
 		return -EIO;

@@ -1,28 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Looking mappings up without a lock, from any context
+ * Look up mappings without a lock, in any context
  *
- * mmap_lock can't be taken in an NMI or under a spinlock, and trying to take
- * it, as with a VMA's own lock, writes to a cache line that page faults on
- * other CPUs want. Here nothing is written. What makes the reads right:
+ * mmap_lock can't be taken in an NMI or under a spinlock. Trying to take it, or
+ * a VMA's own lock, writes to a cache line that page faults on other CPUs need.
+ * Nothing is written here. The reads are correct for these reasons:
  *
  *  - mm->mm_lock_seq is odd from before the first change of a writer until it
  *    unlocks, or downgrades, mmap_lock. If it was even before the first read
- *    and is the same after the last one, no writer was there in between. An
- *    NMI on top of a writer finds it odd and gives up: no waiting, no retry.
+ *    and is the same after the last one, no writer was there in between.
+ *  - If it was odd, a writer holds mmap_lock, maybe below this NMI. It locks a
+ *    VMA before it changes it. If the VMA was not locked yet after the fields
+ *    were read, they are correct. See "Under a writer".
  *  - Until that is checked, every pointer may be stale. RCU keeps the memory
  *    of maple tree nodes; VMAs and files are SLAB_TYPESAFE_BY_RCU; an inode that
- *    can be mapped is freed after a grace period. So reading is safe, and what
- *    was read may be wrong: it is used only after the check.
+ *    can be mapped is freed after a grace period. So the reads are safe, and
+ *    their results are used only after the check.
  *  - The walk only descends. A writer publishes new nodes before it marks the
- *    old ones dead, so one that meets a dead node and starts again from the
+ *    old ones dead, so a walk that meets a dead node and starts again from the
  *    root makes progress, even if that writer is not running.
+ *
+ * Under a writer
+ * --------------
+ *
+ * The order of stores and reads, where a writer holds mmap_lock from before (z)
+ * until after (e):
+ *
+ *	writer					reader
+ *
+ *	smp_wmb()			(z)
+ *	mm_lock_seq = s (odd)			s = mm_lock_seq
+ *	smp_wmb()			(a)	acquire			(1)
+ *	for each VMA to be changed:		f = vma_frees
+ *	  vm_lock_seq = s			acquire			(2)
+ *	  smp_wmb()			(b)	find the VMA in the tree
+ *	  change fields, tree, files		read fields
+ *	for each VMA to be freed:		smp_rmb()		(3)
+ *	  smp_wmb()			(c)	vm_lock_seq != s?
+ *	  vma_frees++				smp_rmb()		(4)
+ *	  smp_wmb()			(d)	vma_frees == f?
+ *	  free it: reused as any VMA		mm_lock_seq == s?
+ *	smp_wmb()			(e)
+ *	mm_lock_seq = s + 1
+ *
+ * If all three are true, the fields are those that the VMA had when this writer
+ * took mmap_lock:
+ *
+ *  - Earlier writers: the reader sees all their stores. If they ran in the same
+ *    thread, (e) pairs with (1). If not, mmap_lock orders their stores before
+ *    this writer's for the two of them, but not for a reader on a third CPU: (z)
+ *    pairs with (1). Litmus test: vma/under-writer-after-writer.
+ *  - Later writers: a change by one comes after its (a), so the read of
+ *    mm_lock_seq, which is after (3), is not s. Litmus test:
+ *    vma/snapshot-against-writer.
+ *  - The memory is that VMA's until the last read. A VMA is out of the tree
+ *    before (c). If the free is counted in the reader's f, (c) pairs with (2),
+ *    and the VMA was not found. If it is not, and the reader read anything of
+ *    the reuse, (d) pairs with (4), and vma_frees is not f. Litmus test:
+ *    vma/under-writer-reuse. Neither vm_mm nor a second look into the tree can
+ *    replace the count: the memory may be back in the same place after it was
+ *    another VMA's twice.
+ *  - The VMA is locked before it is put in the tree, changed, or taken out, and
+ *    until mm_lock_seq is s + 1. If the reader read any of these changes, (b)
+ *    pairs with (3), or with the dependency by which the VMA was found, and
+ *    vm_lock_seq is s. Litmus test: vma/under-writer.
+ *
+ * The VMA keeps its file while it is not locked. The same check after a read of
+ * the file or the inode covers that read as well.
+ *
+ * Cost of (z) to (e): on x86, only the increment. On arm64, a dmb ishst each, of
+ * which (z), (b), (c) and (d) are additional: one per lock of mmap_lock, one per
+ * VMA locked, two per VMA freed.
+ *
+ * A gap is not locked. A node's content is changed in place, or by a new node, so
+ * that each address that the writer does not store to keeps its entry, and can be
+ * found at any time. So a VMA that is not locked is never passed over; but there may
+ * have been one in the gap. vma_snapshot_at() gives up on a gap, vma_snapshot_next()
+ * and walks pass over it.
+ *
+ * In place means, in a tree that readers use (mt_in_rcu()): the entry of one slot
+ * is replaced, or the pivot between two slots is moved together with the entry of
+ * one of them. A reader may see the one store without the other. Then it finds the
+ * old entry of one of the two slots at addresses of the other. The writer stores to
+ * both ranges, so each of these entries is a locked VMA, or a gap.
  *
  * KCSAN: fields of VMAs, files, dentries and inodes are read with READ_ONCE(),
  * or in data_race(), where writers store them plainly under mmap_lock or a lock
- * of their own. Tearing does no harm: a writer under mmap_lock has made the
- * sequence count odd, and of what changes without it (i_state, i_size and such)
- * only i_generation is read here, which is a word that few ioctls change.
+ * of their own. Tearing is harmless: a writer under mmap_lock has made the
+ * sequence count odd. Of the fields that change without it (i_state, i_size and
+ * such), only i_generation is read here, which is a word that few ioctls change.
  */
 #include <linux/dcache.h>
 #include <linux/file.h>
@@ -34,15 +100,15 @@
 #include <linux/vma_snapshot.h>
 
 /*
- * How often to descend for one mapping. A gap ends at the edge of a leaf even if
- * the next leaf begins with a gap; three in a row are not found in a tree that
- * is not being changed.
+ * Descents for one mapping. A gap ends at the edge of a leaf even if the next leaf
+ * begins with a gap. There are never three in a row in a tree that no writer is
+ * changing.
  */
 #define MAX_DESCENTS 8
 
 /*
- * The first VMA at or above @mas->index, or NULL, or -EAGAIN after too many gaps.
- * Maybe not there any more.
+ * Return: the first VMA at or above @mas->index, which may have been removed by now;
+ * NULL if there is none; -EAGAIN after too many gaps.
  */
 static const struct vm_area_struct *find_next(struct ma_state *mas)
 {
@@ -51,7 +117,7 @@ static const struct vm_area_struct *find_next(struct ma_state *mas)
 
 	for (i = 0; i < MAX_DESCENTS; i++) {
 		vma = mas_walk(mas);
-		/* A fork that failed leaves zero entries to the mm that it gives up. */
+		/* A fork() that failed leaves zero entries in the child's mm. */
 		if (xa_is_zero(vma))
 			vma = NULL;
 		if (vma || mas->last == ULONG_MAX)
@@ -61,14 +127,42 @@ static const struct vm_area_struct *find_next(struct ma_state *mas)
 	return ERR_PTR(-EAGAIN);
 }
 
+/*
+ * vma_snapshot_stale() for an odd @seq. @vma: the fields were read there; NULL: a gap.
+ * "Under a writer", above, has the protocol.
+ */
+bool __vma_snapshot_stale(struct mm_struct *mm, const struct vm_area_struct *vma,
+			  unsigned int seq, unsigned int frees)
+{
+	bool freed;
+
+	/*
+	 * (3) pairs with (b), the smp_wmb() in __vma_start_write():
+	 * Documentation/litmus-tests/vma/under-writer.litmus.
+	 */
+	smp_rmb();
+	if (!vma || READ_ONCE(vma->vm_lock_seq) == seq) {
+		/* KCSAN: the section ends here. */
+		mmap_lock_speculate_retry(mm, seq);
+		return true;
+	}
+	/*
+	 * (4) pairs with (d), the second smp_wmb() in vma_count_free():
+	 * Documentation/litmus-tests/vma/under-writer-reuse.litmus.
+	 */
+	smp_rmb();
+	freed = READ_ONCE(mm->vma_frees) != frees;
+	return mmap_lock_speculate_retry(mm, seq) || freed;
+}
+
 /**
- * vma_snapshot_next() - what does the mapping at or after this address say?
+ * vma_snapshot_next() - read the mapping at or after an address
  * @mm: as for vma_snapshot_at()
  * @addr: the address, in bytes
  * @snap: filled on success, where @snap->end is above @addr; with -ENOENT, only
  *	@snap->seq counts
  *
- * A few descents of the maple tree, whatever lies between @addr and the mapping.
+ * Needs a few descents of the maple tree, however large the gap above @addr is.
  *
  * Context: as for vma_snapshot_at().
  *
@@ -80,54 +174,74 @@ int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snaps
 	MA_STATE(mas, &mm->mm_mt, addr, addr);
 	const struct vm_area_struct *vma;
 
-	if (!mmap_lock_speculate_try_begin(mm, &snap->seq))
-		return -EAGAIN;
+	vma_snapshot_begin(mm, &snap->seq, &snap->frees);
 	vma = find_next(&mas);
 	if (IS_ERR(vma)) {
-		/* KCSAN is to know that the section ends here. */
-		vma_snapshot_stale(mm, snap);
+		/* KCSAN: the section ends here. */
+		mmap_lock_speculate_retry(mm, snap->seq);
 		return PTR_ERR(vma);
 	}
+	/* Under a writer, all mappings above that are not being changed were passed. */
+	if (unlikely(!vma && snap->seq & 1))
+		return mmap_lock_speculate_retry(mm, snap->seq) ? -EAGAIN : -ENOENT;
 	return __vma_snapshot(mm, vma, snap);
 }
 
 /*
- * For vma_snapshot_file_id(), where a stacking file system maps another file than
- * the one which the user opened: the inode of that, or NULL if @snap is stale.
+ * For vma_snapshot_file_id(): a stacking file system maps another file than the one
+ * that the user opened. Return: the inode of the user's file, or NULL if @snap is stale.
  */
 const struct inode *vma_snapshot_user_inode(struct mm_struct *mm, const struct vma_snapshot *snap)
 {
-	/* Backing files have a slab cache of their own: it is one, maybe another by now. */
+	/*
+	 * Backing files have a slab cache of their own: this is the memory of one, but
+	 * maybe of another one by now.
+	 */
 	const struct dentry *dentry = READ_ONCE(backing_file_user_path(snap->file)->dentry);
 	const struct inode *inode;
 
 	/*
-	 * If the file was there until now, so was its reference to the dentry,
-	 * which RCU keeps from here on. Those that are freed at once (DCACHE_NORCU)
-	 * are cursors and of pseudo files; this one was opened by a path in a file
-	 * system that stacks.
+	 * If the file was mapped until now, it had a reference to the dentry, which
+	 * RCU keeps from here on. Dentries that are freed without a grace period
+	 * (DCACHE_NORCU) are cursors or belong to pseudo files; this one was opened
+	 * by a path in a file system that stacks.
 	 */
 	if (vma_snapshot_stale(mm, snap))
 		return NULL;
 	inode = READ_ONCE(dentry->d_inode);
-	/* And so was the dentry's to the inode. */
+	/* The same is true of the dentry's reference to the inode. */
 	return vma_snapshot_stale(mm, snap) ? NULL : inode;
 }
 
-/* Takes a reference to a file of which RCU keeps the memory, if @walk isn't stale then. */
+static bool walk_stale(struct mm_struct *mm, const struct vma_snapshot_walk *walk,
+		       const struct vm_area_struct *vma)
+{
+	if (likely(!(walk->seq & 1)))
+		return mmap_lock_speculate_retry(mm, walk->seq);
+	return __vma_snapshot_stale(mm, vma, walk->seq, walk->frees);
+}
+
+/*
+ * Takes a reference to @file, whose memory RCU keeps, and drops it again if @walk is stale
+ * by then.
+ */
 static bool get_file_of_walk(struct mm_struct *mm, const struct vma_snapshot_walk *walk,
-			     struct file *file)
+			     const struct vm_area_struct *vma, struct file *file)
 {
 	if (!file_ref_get(&file->f_ref))
 		return false;
-	/* Its memory may have become another file's before. */
-	if (!mmap_lock_speculate_retry(mm, walk->seq))
+	/*
+	 * The memory may have become another file's before. The barrier in
+	 * walk_stale() pairs with the writer's before it puts the file:
+	 * Documentation/litmus-tests/vma/file-reference-of-walk.litmus.
+	 */
+	if (!walk_stale(mm, walk, vma))
 		return true;
 	fput(file);
 	return false;
 }
 
-/* The leaf is in the tree in this RCU read-side section, whichever it was found in. */
+/* The leaf was in the tree in this RCU read-side section, too, not only when it was found. */
 static void walk_same_leaf(struct ma_state *mas)
 {
 #if defined(CONFIG_LOCKDEP) && defined(CONFIG_RCU_STRICT_GRACE_PERIOD)
@@ -135,38 +249,20 @@ static void walk_same_leaf(struct ma_state *mas)
 #endif
 }
 
-/**
- * vma_snapshot_walk_next() - copy the next mapping of a walk
- * @walk: the walk. What the caller does between two calls is its own affair: it
- *	may leave its RCU read-side section, and sleep
- * @copy: filled on success. vm_start, vm_end, vm_mm, vm_pgoff, vm_file and
- *	vm_flags, but for those that change under mmap_lock held for reading, are
- *	as they were together at one moment. No pointer but vm_mm and, with
- *	@get_file, vm_file may be followed. On failure, either nothing is written,
- *	or vm_mm is that of the walk, vm_file NULL, and the rest undefined
- * @get_file: take a reference to vm_file, which the caller puts. If not set,
- *	vm_file is NULL in @copy
- *
- * Context: any, NMI included; with @get_file, where fput() may be called. Takes
- * no lock, waits for no one.
- *
- * Return: 0; -ENOENT: there are no more mappings; -EAGAIN: mappings are being
- * changed, and the walk is where it was. See vma_snapshot_at().
- */
-int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
-			   bool get_file)
+/* vma_snapshot_walk_next(), once */
+static int walk_step(struct mm_struct *mm, struct vma_snapshot_walk *walk,
+		     struct vm_area_struct *copy, bool get_file)
 {
-	struct mm_struct *mm = container_of(walk->mas.tree, struct mm_struct, mm_mt);
 	const struct vm_area_struct *vma = NULL;
 
-	guard(rcu)();
 	/*
 	 * If no writer was there since the last step, the leaf of the last step
-	 * is in the tree, and RCU keeps it from now on. Should 2^31 writers fit
-	 * between two steps, they take longer than a tick.
+	 * is in the tree, and RCU keeps it from now on. mm_lock_seq repeats after
+	 * 2^31 writers, which take longer than a tick. Under a writer, leaves may
+	 * be replaced at any time.
 	 */
-	if (walk->mas.status == ma_active && !time_after(jiffies, walk->stamp) &&
-	    !mmap_lock_speculate_retry(mm, walk->seq)) {
+	if (walk->mas.status == ma_active && !(walk->seq & 1) &&
+	    !time_after(jiffies, walk->stamp) && !mmap_lock_speculate_retry(mm, walk->seq)) {
 		walk_same_leaf(&walk->mas);
 		vma = mas_next_in_leaf(&walk->mas);
 		if (xa_is_zero(vma))
@@ -175,29 +271,75 @@ int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct
 	if (!vma) {
 		mas_set(&walk->mas, walk->addr);
 		walk->stamp = jiffies;
-		if (!mmap_lock_speculate_try_begin(mm, &walk->seq))
-			return -EAGAIN;
+		vma_snapshot_begin(mm, &walk->seq, &walk->frees);
 		vma = find_next(&walk->mas);
+		/* A writer may be changing the range, too: the cursor must move. */
+		walk->skip_to = IS_ERR_OR_NULL(vma) ? 0 :
+				max(walk->mas.last + 1, walk->addr + PAGE_SIZE);
 	}
-	if (!IS_ERR_OR_NULL(vma))
-		/* All of it, at the price of garbage that is dropped below. */
-		data_race(memcpy(copy, vma, sizeof(*copy)));
-	if (mmap_lock_speculate_retry(mm, walk->seq) || IS_ERR(vma))
-		goto again;
-	if (!vma)
-		return -ENOENT;
+	if (IS_ERR_OR_NULL(vma))
+		return (mmap_lock_speculate_retry(mm, walk->seq) || vma) ? -EAGAIN : -ENOENT;
 
+	/* Copy all of it: if a writer was there, the result is dropped below. */
+	data_race(memcpy(copy, vma, sizeof(*copy)));
+	if (walk_stale(mm, walk, vma))
+		goto stale;
 	walk->has_file = copy->vm_file;
 	if (!get_file)
 		copy->vm_file = NULL;
-	else if (copy->vm_file && !get_file_of_walk(mm, walk, copy->vm_file))
-		goto again;
+	else if (copy->vm_file && !get_file_of_walk(mm, walk, vma, copy->vm_file))
+		goto stale;
 	walk->addr = copy->vm_end;
 	return 0;
-again:
-	/* The caller may have handed the last copy out, with these two to be followed. */
-	copy->vm_mm = mm;
-	copy->vm_file = NULL;
-	mas_reset(&walk->mas);
+
+stale:
+	/*
+	 * Only a VMA that is locked may be left out. If a writer took or released
+	 * mmap_lock, or freed a VMA, this one may be unchanged. While it is, its
+	 * memory is its own, and vm_lock_seq is not that of a writer.
+	 */
+	if (!(walk->seq & 1) || READ_ONCE(vma->vm_lock_seq) != walk->seq)
+		walk->skip_to = 0;
+	return -EAGAIN;
+}
+
+/**
+ * vma_snapshot_walk_next() - copy the next mapping of a walk
+ * @walk: the walk. Between two calls, the caller may leave its RCU read-side
+ *	section, and sleep
+ * @copy: filled on success. vm_start, vm_end, vm_mm, vm_pgoff, vm_file and
+ *	vm_flags, except flags that change under mmap_lock held for reading, are
+ *	from one moment. The only pointers that may be followed are vm_mm and, with
+ *	@get_file, vm_file. On failure, either nothing is written, or vm_mm is that
+ *	of the walk, vm_file NULL, and the rest undefined
+ * @get_file: take a reference to vm_file, which the caller must put. If not set,
+ *	vm_file is NULL in @copy
+ *
+ * Context: any, NMI included; with @get_file, where fput() may be called. Takes
+ * no lock and never waits.
+ *
+ * Return: 0; -ENOENT: there are no more mappings; -EAGAIN: the next mapping is
+ * being changed, and the position of @walk has not moved. If a writer has locked
+ * it, @walk->skip_to is its end in the tree; otherwise 0. See vma_snapshot_at().
+ */
+int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
+			   bool get_file)
+{
+	struct mm_struct *mm = container_of(walk->mas.tree, struct mm_struct, mm_mt);
+	int err, tries = VMA_SNAPSHOT_TRIES;
+
+	guard(rcu)();
+	do {
+		err = walk_step(mm, walk, copy, get_file);
+		if (likely(err != -EAGAIN))
+			return err;
+		mas_reset(&walk->mas);
+		/*
+		 * A program may still have the last copy, in which these two may
+		 * be followed, and the caller puts vm_file.
+		 */
+		copy->vm_mm = mm;
+		copy->vm_file = NULL;
+	} while (--tries);
 	return -EAGAIN;
 }

@@ -81,17 +81,25 @@ static void report_walk(const char *name, const char *x, enum bench_vma_mode mod
 	skel->bss->result = 0;
 }
 
-static void bench_walks(void)
+#define MAX_MAPPINGS 40000
+
+/* Walks over mappings of @file, or anonymous ones if that is -1: @group/iterator etc. */
+static void bench_walks_over(const char *group, int file)
 {
-	static const int counts[] = { 40, 2000, 40000 };
+	static const int counts[] = { 40, 2000, MAX_MAPPINGS };
 	struct op walk = { .op = walk_all }, text = { .op = read_all },
 		  queries = { .op = query_all };
 	size_t page = sysconf(_SC_PAGESIZE), size;
+	char x[16], name[5][40];
 	double base, all;
-	char x[16];
 	char *p;
 	int i, j;
 
+	snprintf(name[0], sizeof(name[0]), "%s/iterator", group);
+	snprintf(name[1], sizeof(name[1]), "%s/iterator_irqs_off", group);
+	snprintf(name[2], sizeof(name[2]), "%s/task_vma_query", group);
+	snprintf(name[3], sizeof(name[3]), "%s/maps_text", group);
+	snprintf(name[4], sizeof(name[4]), "%s/procmap_query", group);
 	start();
 	maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (maps_fd < 0)
@@ -99,7 +107,8 @@ static void bench_walks(void)
 	for (i = 0; i < (int)ARRAY_LEN(counts); i++) {
 		/* Every second page differs from its neighbours: no two merge. */
 		size = counts[i] * page;
-		p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | (file < 0 ? MAP_ANONYMOUS : 0),
+			 file, 0);
 		if (p == MAP_FAILED)
 			die("mmap");
 		for (j = 1; j < counts[i]; j += 2)
@@ -116,17 +125,41 @@ static void bench_walks(void)
 		walk_all(NULL);
 		all = skel->bss->vmas;
 		snprintf(x, sizeof(x), "%.0f", all);
-		report("walk/iterator", x, &walk, base, all);
-		report_walk("walk/iterator_irqs_off", x, BENCH_WALK_IRQS_OFF, &walk, base, all);
-		report_walk("walk/task_vma_query", x, BENCH_QUERIES, &walk, base, all);
-		report("walk/maps_text", x, &text, 0, all);
-		report("walk/procmap_query", x, &queries, 0, all);
+		report(name[0], x, &walk, base, all);
+		report_walk(name[1], x, BENCH_WALK_IRQS_OFF, &walk, base, all);
+		report_walk(name[2], x, BENCH_QUERIES, &walk, base, all);
+		report(name[3], x, &text, 0, all);
+		report(name[4], x, &queries, 0, all);
 		munmap(p, size);
 	}
 	close(maps_fd);
 	bench_task_vma__destroy(skel);
 }
+
+static void bench_walks(void)
+{
+	bench_walks_over("walk", -1);
+}
 BENCH("walk", bench_walks);
+
+/* The file is an ELF file on a disk, with a build ID, and holes at its end. */
+static void bench_file_walks(void)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/mapped", scratch);
+	if (copy_file("/proc/self/exe", path) ||
+	    truncate(path, MAX_MAPPINGS * sysconf(_SC_PAGESIZE)))
+		die(path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die(path);
+	bench_walks_over("file_walk", fd);
+	close(fd);
+	unlink(path);
+}
+BENCH("file_walk", bench_file_walks);
 
 static void *queried;
 

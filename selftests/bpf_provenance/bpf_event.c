@@ -9,14 +9,14 @@
  *  attr.*	who may ask for bpf_subprog, and that nothing changes for those who
  *		do not
  *  subprog.*	each kind of program and image against bpf_prog_info, kallsyms and
- *		the other records
+ *		the other records; classic BPF, which has none
  *  functions.*	programs of 1, 7 and 256 functions
  *  fail_nth.*	a fault at each place at which memory is allocated, or copied from
  *		user space
  *  unload.*	the ways in which a program goes, and who does it
  *  storm.*	10,000 programs with one tag and name on two CPUs: who had an address?
- *  stream.*	what is lost, what a listener is not meant to see, and the forms of
- *		a record and of a ring
+ *  stream.*	lost records, also of a link to 2,000 functions; records that a
+ *		listener must not get; the forms of a record and of a ring
  *  fuzz.*	programs, trampolines and listeners come and go at random
  *  listeners.*	1, 8 and 64 of them
  *
@@ -36,6 +36,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -86,7 +87,8 @@ struct text_record {
 	uint64_t addr;
 	uint32_t len;
 	uint16_t name_off;
-	uint16_t kind;
+	uint8_t kind;
+	uint8_t prefix_len;
 	uint32_t prog_type;
 	uint32_t attach_type;
 	uint64_t load_time;
@@ -476,6 +478,111 @@ static int make_trampolines(int *links, int n)
 	}
 	btf__free(btf);
 	return made;
+}
+
+struct traceable {
+	char name[64];
+	bool taken;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct traceable *)a)->name, ((const struct traceable *)b)->name);
+}
+
+/*
+ * The functions of file systems at which ftrace can be used, sorted by name. A name with
+ * several addresses is there several times.
+ */
+static struct traceable *read_traceable(int *nr)
+{
+	static const char * const prefixes[] = { "btrfs_", "ext4_", "xfs_" };
+	FILE *f = fopen("/sys/kernel/tracing/available_filter_functions", "r");
+	struct traceable *all = NULL;
+	char line[256], name[64];
+	int i, room = 0;
+
+	*nr = 0;
+	if (!f)
+		return NULL;
+	while (fgets(line, sizeof(line), f)) {
+		/* No function of a module, whose name follows. */
+		if (sscanf(line, "%63s", name) != 1 || strchr(line, '['))
+			continue;
+		for (i = 0; i < ARRAY_LEN(prefixes); i++)
+			if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+				break;
+		if (i == ARRAY_LEN(prefixes))
+			continue;
+		if (*nr == room) {
+			room = room ? 2 * room : 1024;
+			all = realloc(all, room * sizeof(*all));
+			if (!all)
+				abort();
+		}
+		all[*nr].taken = false;
+		snprintf(all[(*nr)++].name, sizeof(all->name), "%s", name);
+	}
+	fclose(f);
+	if (all)
+		qsort(all, *nr, sizeof(*all), by_name);
+	return all;
+}
+
+static bool is_scalar(const struct btf *btf, int id)
+{
+	const struct btf_type *t = btf__type_by_id(btf, btf__resolve_type(btf, id));
+
+	return t && (btf_is_ptr(t) || btf_is_any_enum(t) || (btf_is_int(t) && t->size <= 8));
+}
+
+/* Up to six arguments and a return value, if any, each in one register. */
+static bool is_plain(const struct btf *btf, const struct btf_type *func)
+{
+	const struct btf_type *proto = btf__type_by_id(btf, func->type);
+	int i;
+
+	if (btf_vlen(proto) > 6 || (proto->type && !is_scalar(btf, proto->type)))
+		return false;
+	for (i = 0; i < btf_vlen(proto); i++)
+		if (!btf_params(proto)[i].type || !is_scalar(btf, btf_params(proto)[i].type))
+			return false;
+	return true;
+}
+
+/* The BTF IDs of up to @max functions to which one program can be attached. */
+static int traceable_ids(uint32_t *ids, int max)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	struct traceable *all, *one, key;
+	int nr_all, id, nr = 0;
+
+	all = read_traceable(&nr_all);
+	for (id = 1; btf && all && id < (int)btf__type_cnt(btf) && nr < max; id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		if (!btf_is_func(t) || !is_plain(btf, t))
+			continue;
+		snprintf(key.name, sizeof(key.name), "%s", btf__name_by_offset(btf, t->name_off));
+		one = bsearch(&key, all, nr_all, sizeof(*all), by_name);
+		if (!one || one->taken || (one > all && !by_name(one, one - 1)) ||
+		    (one < all + nr_all - 1 && !by_name(one, one + 1)))
+			continue;
+		one->taken = true;
+		ids[nr++] = id;
+	}
+	free(all);
+	btf__free(btf);
+	return nr;
+}
+
+static int load_fentry_multi(void)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY_MULTI);
+	struct bpf_insn insns[FUNCTIONS_INSNS(1)];
+
+	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "zero", "GPL", insns,
+			     make_functions(insns, 1), &opts);
 }
 
 /* Opens the object with only the named programs. */
@@ -911,7 +1018,9 @@ static int check_loaded(struct __test_metadata *_metadata, struct events *ev, in
 	for (i = 0; i < nr; i++) {
 		e = NULL;
 		for (seen = 0, j = 0; j < ev->nr; j++) {
+			/* An image of struct_ops has the id as well. */
 			if (!is_text(&ev->e[j]) || ev->e[j].r.bpf.id != t.info.id ||
+			    ev->e[j].r.kind != PERF_BPF_EVENT_KIND_PROG ||
 			    ev->e[j].r.sub_id != i)
 				continue;
 			e = &ev->e[j];
@@ -1161,7 +1270,10 @@ TEST_F(subprog, lsm_cgroup)
 		usleep(1000);
 }
 
-/* An image is not a program: it has a range, a kind and a name. */
+/*
+ * An image is not a program: it has a range, a kind and a name, and for struct_ops
+ * the program that it calls.
+ */
 static void check_image(struct __test_metadata *_metadata, const struct event *e, int kind)
 {
 	static const struct text_record none;
@@ -1169,13 +1281,35 @@ static void check_image(struct __test_metadata *_metadata, const struct event *e
 	EXPECT_EQ(kind, e->r.kind);
 	EXPECT_LT(0, e->r.len);
 	EXPECT_GE(sysconf(_SC_PAGESIZE), e->r.len);
-	EXPECT_EQ(0, e->r.bpf.id);
+	EXPECT_EQ(0, e->r.prefix_len);
+	if (kind != PERF_BPF_EVENT_KIND_STRUCT_OPS) {
+		EXPECT_EQ(0, e->r.bpf.id);
+		EXPECT_EQ(0, e->r.load_time);
+	}
 	EXPECT_EQ(0, memcmp(e->r.bpf.tag, none.bpf.tag, BPF_TAG_SIZE));
 	EXPECT_EQ(0, e->r.sub_id);
 	EXPECT_EQ(0, e->r.sub_cnt);
 	EXPECT_EQ(0, e->r.prog_type);
 	EXPECT_EQ(0, e->r.attach_type);
-	EXPECT_EQ(0, e->r.load_time);
+}
+
+/* Both records of each image of a struct_ops have the program that it calls. */
+static void check_calls(struct __test_metadata *_metadata, struct events *ev, const char *name,
+			const struct truth *t, int type)
+{
+	int records = 0;
+	struct event *e;
+	size_t i;
+
+	for (i = 0; i < ev->nr; i++) {
+		e = &ev->e[i];
+		if (!is_text(e) || e->r.bpf.type != type || strcmp(e->name, name))
+			continue;
+		EXPECT_EQ(t->info.id, e->r.bpf.id);
+		EXPECT_EQ(t->info.load_time, e->r.load_time);
+		records++;
+	}
+	EXPECT_EQ(1, records);
 }
 
 /* How many images of this kind are there now? All have to be in kallsyms. */
@@ -1212,7 +1346,7 @@ static int check_images(struct __test_metadata *_metadata, struct events *ev, in
 
 TEST_F(subprog, struct_ops)
 {
-	struct truth t;
+	struct truth t, init;
 
 	self->skel = load_struct_ops();
 	ASSERT_NE(NULL, self->skel);
@@ -1226,14 +1360,24 @@ TEST_F(subprog, struct_ops)
 	EXPECT_EQ(4, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_STRUCT_OPS));
 	EXPECT_EQ(0, count_overlaps(&self->ev, is_text));
 
-	/* The map goes in a work item, and the programs with it. */
 	ASSERT_EQ(0, get_truth(&t, bpf_program__fd(self->skel->progs.ca_ssthresh)));
+	ASSERT_EQ(0, get_truth(&init, bpf_program__fd(self->skel->progs.ca_init)));
+	check_calls(_metadata, &self->ev, "bpf__tcp_congestion_ops_ssthresh", &t,
+		    PERF_BPF_EVENT_IMAGE_ADD);
+	check_calls(_metadata, &self->ev, "bpf__tcp_congestion_ops_init", &init,
+		    PERF_BPF_EVENT_IMAGE_ADD);
+
+	/* The map goes in a work item, and the programs with it. */
 	bpf_link__destroy(self->link);
 	self->link = NULL;
 	bpf_event__destroy(self->skel);
 	self->skel = NULL;
 	wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0);
 	check_unloaded(_metadata, &self->ev, t.info.id, PERF_BPF_EVENT_F_ASYNC);
+	check_calls(_metadata, &self->ev, "bpf__tcp_congestion_ops_ssthresh", &t,
+		    PERF_BPF_EVENT_IMAGE_DEL);
+	check_calls(_metadata, &self->ev, "bpf__tcp_congestion_ops_init", &init,
+		    PERF_BPF_EVENT_IMAGE_DEL);
 	EXPECT_EQ(0, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_STRUCT_OPS));
 }
 
@@ -1484,6 +1628,47 @@ TEST_F(subprog, without_cap_bpf)
 	expected_name(name, sizeof(name), &t);
 	EXPECT_STREQ(name, e->name);
 	check_unloaded(_metadata, &self->ev, t.info.id, 0);
+}
+
+/*
+ * Classic BPF has no records, and no number is spent for it: the numbers of two programs
+ * that are loaded before and after filters are attached and replaced are consecutive.
+ */
+TEST_F(subprog, classic)
+{
+	/* struct sock_filter and sock_fprog, without linux/filter.h (see common.h) */
+	struct {
+		uint16_t code;
+		uint8_t jt, jf;
+		uint32_t k;
+	} accept_all = { .code = BPF_RET | BPF_K, .k = 0xffff };
+	struct {
+		uint16_t len;
+		void *filter;
+	} filter = { .len = 1, .filter = &accept_all };
+	uint64_t seq[2];
+	struct event *e;
+	struct truth t;
+	int i, n, sock;
+	int fd[2];
+
+	sock = socket(AF_UNIX, SOCK_DGRAM, 0);
+	ASSERT_LE(0, sock);
+	for (i = 0; i < 2; i++) {
+		fd[i] = load_functions(1);
+		ASSERT_EQ(0, get_truth(&t, fd[i]));
+		take_all(&self->ev, &self->rings);
+		e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
+		ASSERT_NE(NULL, e);
+		seq[i] = e->r.seq;
+		for (n = 0; n < 100 && !i; n++)
+			ASSERT_EQ(0, setsockopt(sock, SOL_SOCKET, SO_ATTACH_FILTER, &filter,
+						sizeof(filter)));
+	}
+	EXPECT_EQ(seq[0] + 1, seq[1]);
+	close(fd[0]);
+	close(fd[1]);
+	close(sock);
 }
 
 FIXTURE(functions)
@@ -1920,8 +2105,8 @@ TEST_F(storm, attributed)
 FIXTURE(stream)
 {
 	struct perf_ring ring, other;
-	struct perf_rings rings;
-	struct events ev;
+	struct perf_rings rings, small;
+	struct events ev, some;
 	struct perf_event_attr attr;
 	bool cpu1_off;
 };
@@ -1948,7 +2133,9 @@ FIXTURE_TEARDOWN(stream)
 	perf_ring_close(&self->ring);
 	perf_ring_close(&self->other);
 	perf_rings_close(&self->rings);
+	perf_rings_close(&self->small);
 	forget(&self->ev);
+	forget(&self->some);
 }
 
 static uint32_t load_and_close(void)
@@ -2075,6 +2262,106 @@ TEST_F(stream, silence)
 	EXPECT_LT(0, lost);
 	/* A load and an unload, with a record of the program and one of its subprogram. */
 	EXPECT_EQ(4 * loads, text + plain + lost);
+}
+
+#define MULTI_FUNCTIONS 2000
+
+static int by_addr(const void *a, const void *b)
+{
+	const struct event *x = *(const struct event *const *)a;
+	const struct event *y = *(const struct event *const *)b;
+
+	return x->r.addr < y->r.addr ? -1 : x->r.addr > y->r.addr;
+}
+
+/*
+ * One link to many functions makes an image for each. All of them exist at the same time,
+ * so their ranges are disjoint. In rings that are large enough there is each record once.
+ * For rings of one page, received and lost ones add up to the span of seq.
+ */
+TEST_F(stream, multi)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	uint64_t lost = 0, text = 0, plain = 0, adds = 0, dels, first, last;
+	const struct event *images[MULTI_FUNCTIONS];
+	int prog, link, fd[2], want = storm_count(MULTI_FUNCTIONS);
+	uint32_t ids[MULTI_FUNCTIONS];
+	struct truth t[2];
+	struct event *e;
+	size_t j;
+	int i;
+
+	if (traceable_ids(ids, want) < want)
+		SKIP(return, "needs ext4, btrfs and xfs for functions to attach to");
+	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, STORM_RING_PAGES));
+	ASSERT_EQ(0, perf_rings_open(&self->small, &self->attr, 1));
+	prog = load_fentry_multi();
+	ASSERT_LE(0, prog);
+	fd[0] = load_functions(1);
+	ASSERT_EQ(0, get_truth(&t[0], fd[0]));
+	take_all(&self->some, &self->small);
+
+	opts.tracing_multi.ids = ids;
+	opts.tracing_multi.cnt = want;
+	link = bpf_link_create(prog, 0, BPF_TRACE_FENTRY_MULTI, &opts);
+	ASSERT_LE(0, link)
+		TH_LOG("link to %d functions: %s", want, strerror(errno));
+	close(link);
+	/* Some grace periods later, in work items. */
+	do {
+		usleep(1000);
+		take_all(&self->ev, &self->rings);
+		for (dels = 0, j = 0; j < self->ev.nr; j++)
+			dels += is_text(&self->ev.e[j]) &&
+				self->ev.e[j].r.bpf.type == PERF_BPF_EVENT_IMAGE_DEL;
+	} while (dels < (uint64_t)want);
+	take_all(&self->some, &self->small);
+	/* Into empty rings: this one is not lost. */
+	fd[1] = load_functions(1);
+	ASSERT_EQ(0, get_truth(&t[1], fd[1]));
+	take_all(&self->ev, &self->rings);
+	take_all(&self->some, &self->small);
+
+	e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t[0].info.id, 0);
+	ASSERT_NE(NULL, e);
+	first = e->r.seq;
+	e = find(&self->ev, PERF_BPF_EVENT_SUBPROG_LOAD, t[1].info.id, 0);
+	ASSERT_NE(NULL, e);
+	last = e->r.seq;
+	EXPECT_EQ(2 * want + 2, last - first + 1);
+
+	for (i = 0; i < self->rings.nr; i++)
+		EXPECT_EQ(0, perf_ring_lost(self->rings.ring[i]));
+	EXPECT_EQ(0, count_gaps(&self->ev));
+	for (j = 0; j < self->ev.nr; j++) {
+		e = &self->ev.e[j];
+		if (!is_text(e) || e->r.bpf.type != PERF_BPF_EVENT_IMAGE_ADD)
+			continue;
+		check_image(_metadata, e, PERF_BPF_EVENT_KIND_TRAMPOLINE);
+		ASSERT_GT(want, adds);
+		images[adds++] = e;
+	}
+	ASSERT_EQ(want, adds);
+	qsort(images, adds, sizeof(*images), by_addr);
+	for (j = 1; j < adds; j++)
+		ASSERT_LE(images[j - 1]->r.addr + images[j - 1]->r.len, images[j]->r.addr);
+
+	for (i = 0; i < self->small.nr; i++)
+		lost += perf_ring_lost(self->small.ring[i]);
+	for (j = 0; j < self->some.nr; j++) {
+		e = &self->some.e[j];
+		text += is_text(e) && e->r.seq >= first;
+		plain += e->type == PERF_RECORD_BPF_EVENT && !is_text(e) &&
+			 (e->r.bpf.id == t[0].info.id || e->r.bpf.id == t[1].info.id);
+	}
+	TH_LOG("%d functions: %llu records received, %llu lost", want,
+	       (unsigned long long)text, (unsigned long long)lost);
+	EXPECT_EQ(2, plain);
+	EXPECT_LT(0, lost);
+	EXPECT_EQ(last - first + 1, text + lost);
+	close(fd[0]);
+	close(fd[1]);
+	close(prog);
 }
 
 /* The reader of the documentation: all records in the order of seq, and what is lost. */

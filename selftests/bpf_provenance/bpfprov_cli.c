@@ -274,6 +274,33 @@ static void end_process(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* A process that spins, of a file that no other process has. */
+struct target {
+	char dir[PATH_MAX - 64], exe[PATH_MAX - 32];
+	pid_t pid;
+};
+
+/* Start a copy of @from, to which @change, which may be NULL, was done. */
+static int target_start(struct target *t, const char *from, int (*change)(const char *path))
+{
+	t->pid = 0;
+	if (scratch_dir(t->dir, sizeof(t->dir)))
+		return -1;
+	snprintf(t->exe, sizeof(t->exe), "%s/target", t->dir);
+	if (copy_file(from, t->exe) || (change && change(t->exe)))
+		return -1;
+	t->pid = spawn_spinner(t->exe, 0);
+	return t->pid > 0 && wait_for_exec(t->pid, t->exe) ? 0 : -1;
+}
+
+static void target_end(struct target *t)
+{
+	if (t->pid > 0)
+		end_process(t->pid);
+	unlink(t->exe);
+	rmdir(t->dir);
+}
+
 /* The PID of a process that was there. */
 static pid_t vanished(void)
 {
@@ -537,27 +564,48 @@ TEST_F(maps, as_in_proc)
 
 TEST_F(maps, deleted_binary)
 {
-	char dir[PATH_MAX - 16], exe[PATH_MAX], before[256], after[256];
+	char before[PATH_MAX], after[PATH_MAX];
+	struct target target;
 	struct tool t;
-	pid_t pid;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(exe, sizeof(exe), "%s/gone", dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
-	pid = spawn_spinner(exe, 0);
-	EXPECT_TRUE(wait_for_exec(pid, exe));
-	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(pid))));
-	EXPECT_NE(NULL, find_line(t.out, "r-xp", exe, before, sizeof(before)));
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(target.pid))));
+	EXPECT_NE(NULL, find_line(t.out, "r-xp", target.exe, before, sizeof(before)));
 	tool_free(&t);
-	unlink(exe);
-	rmdir(dir);
-	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(pid))));
+	unlink(target.exe);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(target.pid))));
 	EXPECT_NE(NULL, find_line(t.out, "r-xp", "(deleted)", after, sizeof(after)));
 	tool_free(&t);
 	/* The address, the build ID, and all else but " (deleted)". */
 	EXPECT_EQ(0, strncmp(before, after, strlen(before)));
 	EXPECT_EQ(NULL, strstr(after, " - "));
-	end_process(pid);
+	target_end(&target);
+}
+
+/* A name that would change a terminal is printed without control characters. */
+TEST_F(maps, control_characters)
+{
+	char dir[PATH_MAX - 64], file[PATH_MAX - 32], line[PATH_MAX];
+	struct tool t;
+	void *p;
+	int fd;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/\033[2Jx\177", dir);
+	fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, 4096));
+	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	close(fd);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()))));
+	EXPECT_NE(NULL, find_line(t.out, dir, "\\033[2Jx\\177", line, sizeof(line)));
+	EXPECT_EQ(NULL, strchr(t.out, '\033'));
+	EXPECT_EQ(NULL, strchr(t.out, '\177'));
+	tool_free(&t);
+	munmap(p, 4096);
+	unlink(file);
+	rmdir(dir);
 }
 
 TEST_F(maps, vanished)
@@ -1683,33 +1731,28 @@ static int profile_gone(struct tool *t, const char *from, const char *exe)
 /* The file is deleted: found through the process while that runs, else by build ID. */
 TEST_F(profile, deleted_binary)
 {
-	char dir[PATH_MAX - 16], exe[PATH_MAX];
+	struct target target;
+	char exe[PATH_MAX];
 	struct tool t;
-	pid_t pid;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(exe, sizeof(exe), "%s/bpfprov_gone", dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
-	pid = spawn_spinner(exe, 0);
-	ASSERT_TRUE(wait_for_exec(pid, exe));
-	unlink(exe);
-	ASSERT_EQ(0, tool_start_to(&t, NULL, false,
-				   ARGS("profile", "-p", PID(pid), "-d", "5", "--format", "json")));
-	ASSERT_TRUE(tool_says(&t, " Hz"));
-	EXPECT_EQ(OK, tool_end(&t));
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", NULL));
+	unlink(target.exe);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-p", PID(target.pid), "-d", "5",
+					"--format", "json")));
 	EXPECT_EQ(NULL, strstr(t.errors, "has ended"));
 	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
-	end_process(pid);
 	tool_free(&t);
+	end_process(target.pid);
 
-	/* Of the process that ends, it sees the end. */
+	/* It reports that the process ends. */
+	snprintf(exe, sizeof(exe), "%s/bpfprov_gone", target.dir);
 	ASSERT_EQ(OK, profile_gone(&t, "/proc/self/exe", exe));
 	EXPECT_NE(NULL, strstr(t.errors, "has ended"));
 	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
 	EXPECT_NE(NULL, strstr(t.out, "\"build_id\":\""));
 	EXPECT_NE(NULL, strstr(t.out, "/bpfprov_gone\""));
 	tool_free(&t);
-	rmdir(dir);
+	rmdir(target.dir);
 }
 
 /* Leave @path without a build ID: its notes are not found any more. */
@@ -1860,27 +1903,20 @@ static int forget_text(const char *path)
 /* A stack has an ID with zeroes behind it, where a record has the one of 16 bytes. */
 TEST_F(profile, short_build_id)
 {
-	char dir[PATH_MAX - 16], exe[PATH_MAX], id[41];
+	struct target target;
 	struct tool t;
-	pid_t pid;
+	char id[41];
 
 	if (access("bpfprov_cli.md5", R_OK))
 		SKIP(return, "no bpfprov_cli.md5");
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(exe, sizeof(exe), "%s/short_id", dir);
-	ASSERT_EQ(0, copy_file("bpfprov_cli.md5", exe));
-	pid = spawn_spinner(exe, 0);
-	EXPECT_TRUE(wait_for_exec(pid, exe));
-	ASSERT_EQ(0, tool_start_to(&t, NULL, false,
-				   ARGS("profile", "-p", PID(pid), "-d", "3", "--format", "json")));
-	EXPECT_EQ(OK, tool_end(&t));
-	end_process(pid);
+	ASSERT_EQ(0, target_start(&target, "bpfprov_cli.md5", NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-p", PID(target.pid), "-d", "3",
+					"--format", "json")));
 	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
-	json_build_id(t.out, exe, id);
+	json_build_id(t.out, target.exe, id);
 	EXPECT_EQ(32, strlen(id)) TH_LOG("build ID \"%s\"", id);
 	tool_free(&t);
-	unlink(exe);
-	rmdir(dir);
+	target_end(&target);
 }
 
 /* Nothing is left of the file but its debug file: below /usr/lib/debug, or with debuginfod. */
@@ -1963,25 +1999,153 @@ TEST_F(profile, debug_file)
 /* A file without a build ID, that ran before: named by its inode. */
 TEST_F(profile, without_build_id)
 {
-	char dir[PATH_MAX - 16], exe[PATH_MAX];
+	struct target target;
 	struct tool t;
-	pid_t pid;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(exe, sizeof(exe), "%s/without_id", dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
-	ASSERT_EQ(0, drop_notes(exe));
-	pid = spawn_spinner(exe, 0);
-	EXPECT_TRUE(wait_for_exec(pid, exe));
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", drop_notes));
 	/* Of everything, so that it is one of many that run. */
 	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "3", "--format", "json")));
-	end_process(pid);
 	EXPECT_LT(0, json_number(t.out, "samples"));
-	EXPECT_NE(NULL, strstr(t.out, "without_id\",\"outcome\":\"symbolized\"," SPIN_JSON))
+	EXPECT_NE(NULL, strstr(t.out, "/target\",\"outcome\":\"symbolized\"," SPIN_JSON))
 		TH_LOG("%s", t.errors);
 	tool_free(&t);
-	unlink(exe);
+	target_end(&target);
+}
+
+/* Give @path a build ID of its own. */
+static int change_build_id(const char *path)
+{
+	static const char gnu[] = "\4\0\0\0\24\0\0\0\3\0\0\0GNU";
+	char buf[8192], *note;
+	int fd, err = -1;
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && pread(fd, buf, sizeof(buf), 0) == sizeof(buf)) {
+		note = memmem(buf, sizeof(buf), gnu, sizeof(gnu));
+		if (note) {
+			note[sizeof(gnu)] ^= 0xff;
+			err = pwrite(fd, buf, sizeof(buf), 0) == sizeof(buf) ? 0 : -1;
+		}
+	}
+	close(fd);
+	return err;
+}
+
+/* Leave @path without ELF magic. */
+static int drop_magic(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), err;
+
+	err = fd >= 0 && pwrite(fd, "JIT!", 4, 0) == 4 ? 0 : -1;
+	close(fd);
+	return err;
+}
+
+/* Run bpfprov_cli_spin() in @path, a copy of this program, mapped at any address. */
+static void spin_mapped(const char *path, int ready)
+{
+	unsigned long (*spin)(unsigned long rounds);
+	unsigned long start, end, off, addr = (unsigned long)bpfprov_cli_spin;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *line = NULL;
+	size_t size = 0;
+	struct stat st;
+	void *image;
+	FILE *f;
+
+	image = fd < 0 || fstat(fd, &st) ? MAP_FAILED :
+		mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	f = fopen("/proc/self/maps", "re");
+	if (image == MAP_FAILED || !f)
+		_exit(1);
+	while (getline(&line, &size, f) > 0) {
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &off) != 3 ||
+		    addr < start || addr >= end)
+			continue;
+		spin = image + off + (addr - start);
+		if (write(ready, "", 1) != 1)
+			break;
+		for (;;)
+			spin(1000000);
+	}
+	_exit(1);
+}
+
+/* Profile a process in code of a changed copy of this program, which @gone deletes. */
+static int profile_mapped(struct tool *t, char *file, size_t size, bool gone,
+			  int (*change)(const char *path))
+{
+	char dir[PATH_MAX - 128];
+	int rc = -1, ready[2];
+	pid_t pid;
+	bool runs;
+	char c;
+
+	if (scratch_dir(dir, sizeof(dir)) || pipe2(ready, O_CLOEXEC))
+		return -1;
+	if (snprintf(file, size, "%s/library", dir) >= (int)size)
+		return -1;
+	if (copy_file("/proc/self/exe", file) || change(file))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		spin_mapped(file, ready[1]);
+	}
+	close(ready[1]);
+	runs = read(ready[0], &c, 1) == 1;
+	if (gone)
+		unlink(file);
+	if (runs)
+		rc = tool_run(t, ARGS("profile", "-d", "3", "-p", PID(pid), "--format", "json"));
+	end_process(pid);
+	close(ready[0]);
+	unlink(file);
 	rmdir(dir);
+	return rc;
+}
+
+/* Code in a file that is not ELF: the file was found, and has no symbols. */
+TEST_F(profile, not_elf)
+{
+	char file[PATH_MAX - 64], want[PATH_MAX];
+	struct tool t;
+
+	ASSERT_EQ(OK, profile_mapped(&t, file, sizeof(file), false, drop_magic));
+	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"no symbol\"", file);
+	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
+/* A library that was deleted, as in an upgrade, while a process still runs with it. */
+TEST_F(profile, deleted_library)
+{
+	char file[PATH_MAX - 64], want[PATH_MAX];
+	struct tool t;
+
+	ASSERT_EQ(OK, profile_mapped(&t, file, sizeof(file), true, change_build_id));
+	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
+		 file);
+	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
+/* A file that is there, and that the user may not open. */
+TEST_F(profile, unreadable)
+{
+	struct target target;
+	struct tool t;
+
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", NULL));
+	ASSERT_EQ(0, chmod(target.dir, 0700));
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_PERFMON;
+	ASSERT_EQ(0, tool_start_to(&t, NULL, true, ARGS("profile", "-d", "3", "-p",
+							PID(target.pid), "--format", "json")));
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not readable\"")) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
+	tool_free(&t);
+	target_end(&target);
 }
 
 /* How many user frames of all samples have this outcome; NULL: any. */
@@ -2005,10 +2169,12 @@ static long long count_outcome(const char *json, const char *outcome)
 TEST_F(profile, outcomes)
 {
 	static const char * const names[] = {
-		"symbolized", "no symbol", "file not found", "file without build ID not found",
+		"symbolized", "no symbol", "file not readable", "file not found",
+		"file without build ID not found",
 		"build ID not read yet, and file not found",
 		"build ID not kept, and file not found", "anonymous memory",
 		"not mapped: no frame pointers", "mapping not known",
+		"file dropped for want of room",
 		"not looked up: interrupted",
 	};
 	long long user, counted, all = 0;
@@ -2158,64 +2324,173 @@ TEST_F(profile, hangup)
 	rmdir(dir);
 }
 
+/* A symbolic link, as /dev/stdout is one, stays: the profile is in the file. */
+TEST_F(profile, symbolic_link)
+{
+	char dir[PATH_MAX - 64], path[PATH_MAX - 32], link[PATH_MAX - 32];
+	struct stat st;
+	struct tool t;
+	pid_t pid;
+	int fd;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(path, sizeof(path), "%s/out", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	close(fd);
+	ASSERT_EQ(0, symlink("out", link));
+	pid = spawn_spinner("/proc/self/exe", 0);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(pid), "-o", link)));
+	end_process(pid);
+	tool_free(&t);
+	EXPECT_EQ(0, lstat(link, &st));
+	EXPECT_TRUE(S_ISLNK(st.st_mode));
+	EXPECT_EQ(0, stat(path, &st));
+	EXPECT_LT(0, st.st_size);
+	EXPECT_EQ(2, count_files(dir));
+	unlink(link);
+	unlink(path);
+	rmdir(dir);
+}
+
+/*
+ * In @dir, a debuginfod-find that writes a line to the FIFO @asked, and does @then, if it
+ * is called for the build ID @id, or for any where that is "*".
+ */
+static int fake_debuginfod(const char *dir, char *asked, size_t size, const char *id,
+			   const char *then)
+{
+	char path[PATH_MAX], script[3 * PATH_MAX];
+	const char *old_path = getenv("PATH") ?: "/usr/bin:/bin";
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(asked, size, "%s/asked", dir);
+	snprintf(path, sizeof(path), "%s/debuginfod-find", dir);
+	snprintf(script, sizeof(script),
+		 "#!/bin/sh\ncase $2 in\n%s) ;;\n*) exit 1 ;;\nesac\necho >'%s'\n%s\n", id, asked,
+		 then);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
+	if (fd >= 0) {
+		n = write(fd, script, strlen(script));
+		close(fd);
+	}
+	if (n != (ssize_t)strlen(script) || mkfifo(asked, 0600))
+		return -1;
+	snprintf(script, sizeof(script), "%s:%s", dir, old_path);
+	setenv("PATH", script, 1);
+	setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1", 1);
+	return 0;
+}
+
+/* Wait until it was called. */
+static bool was_asked(const char *asked)
+{
+	struct pollfd p = { .events = POLLIN };
+	bool ok;
+	char c;
+
+	p.fd = open(asked, O_RDWR | O_CLOEXEC);
+	ok = poll(&p, 1, 60000) == 1 && read(p.fd, &c, 1) == 1;
+	close(p.fd);
+	return ok;
+}
+
+static void end_debuginfod(const char *dir)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/debuginfod-find", dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/asked", dir);
+	unlink(path);
+}
+
+/*
+ * The owner truncates a file after libdw has mapped it, while its debug file is asked for:
+ * the profile is written without its names.
+ */
+TEST_F(profile, truncated)
+{
+	char dir[PATH_MAX - 64], asked[PATH_MAX], then[PATH_MAX + 128], id[41];
+	struct target target;
+	struct tool t;
+	double end;
+	int fd;
+
+	if (access("bpfprov_cli.stripped", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped");
+	unsetenv("DEBUGINFOD_URLS");
+	ASSERT_EQ(0, target_start(&target, "bpfprov_cli.stripped", NULL));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-p", PID(target.pid),
+					"--format", "json")));
+	json_build_id(t.out, target.exe, id);
+	ASSERT_EQ(40, strlen(id));
+	tool_free(&t);
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(asked, sizeof(asked), "%s/go", dir);
+	ASSERT_EQ(0, mkfifo(asked, 0600));
+	snprintf(then, sizeof(then), "read x <'%s'\nexit 1", asked);
+	ASSERT_EQ(0, fake_debuginfod(dir, asked, sizeof(asked), id, then));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+							 PID(target.pid), "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	for (end = now() + 1; now() < end;)
+		sched_yield();
+	end_process(target.pid);
+	target.pid = 0;
+	EXPECT_TRUE(was_asked(asked));
+	EXPECT_EQ(0, truncate(target.exe, 0)) TH_LOG("%s", strerror(errno));
+	snprintf(asked, sizeof(asked), "%s/go", dir);
+	fd = open(asked, O_WRONLY | O_CLOEXEC);
+	EXPECT_EQ(1, write(fd, "\n", 1));
+	close(fd);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file not readable\""));
+	EXPECT_NE(NULL, strstr(t.out, "\"samples\":"));
+	tool_free(&t);
+	unlink(asked);
+	target_end(&target);
+	end_debuginfod(dir);
+	rmdir(dir);
+}
+
 /*
  * A second Ctrl-C while it waits for a server ends the waiting, and the profile is
  * written without the names.
  */
 TEST_F(profile, second_interrupt)
 {
-	char dir[PATH_MAX - 64], exe[PATH_MAX], find[PATH_MAX], asked[PATH_MAX], out[PATH_MAX];
-	char script[3 * PATH_MAX];
-	const char *old_path = getenv("PATH") ?: "/usr/bin:/bin";
-	struct pollfd p = { .events = POLLIN };
+	char dir[PATH_MAX - 64], asked[PATH_MAX];
+	struct target target;
 	struct tool t;
 	double end;
-	pid_t pid;
-	int fd;
-	char c;
 
+	if (access("bpfprov_cli.stripped", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped");
 	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(exe, sizeof(exe), "%s/exe", dir);
-	snprintf(asked, sizeof(asked), "%s/asked", dir);
-	snprintf(find, sizeof(find), "%s/debuginfod-find", dir);
-	snprintf(out, sizeof(out), "%s/out", dir);
-	ASSERT_EQ(0, mkfifo(asked, 0600));
-	fd = open(find, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
-	snprintf(script, sizeof(script), "#!/bin/sh\necho >'%s'\nexec sleep 1000\n", asked);
-	ASSERT_EQ(strlen(script), write(fd, script, strlen(script)));
-	close(fd);
-	ASSERT_EQ(0, copy_file("bpfprov_cli.stripped", exe));
-	pid = spawn_spinner(exe, 0);
-	EXPECT_TRUE(wait_for_exec(pid, exe));
-	unlink(exe);
-	snprintf(script, sizeof(script), "%s:%s", dir, old_path);
-	setenv("PATH", script, 1);
-	setenv("DEBUGINFOD_URLS", "http://127.0.0.1:1", 1);
-	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p", PID(pid),
-							 "-o", out, "--format", "json")));
+	ASSERT_EQ(0, fake_debuginfod(dir, asked, sizeof(asked), "*", "exec sleep 1000"));
+	ASSERT_EQ(0, target_start(&target, "bpfprov_cli.stripped", NULL));
+	unlink(target.exe);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+							 PID(target.pid), "--format", "json")));
 	ASSERT_TRUE(tool_says(&t, " Hz"));
 	for (end = now() + 1; now() < end;)
 		sched_yield();
-	end_process(pid);
-	fd = open(asked, O_RDWR | O_CLOEXEC);
-	p.fd = fd;
-	EXPECT_EQ(1, poll(&p, 1, 60000));
-	EXPECT_EQ(1, read(fd, &c, 1));
-	close(fd);
+	target_end(&target);
+	EXPECT_TRUE(was_asked(asked));
 	kill(t.pid, SIGINT);
 	kill(t.pid, SIGTERM);
 	EXPECT_EQ(OK, tool_end(&t));
 	EXPECT_NE(NULL, strstr(t.errors, "interrupted"));
+	EXPECT_NE(NULL, strstr(t.out, "\"samples\":"));
+	/* The search was not finished, so "not found" is not the reason. */
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"not looked up: interrupted\""));
+	EXPECT_EQ(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
 	tool_free(&t);
-	fd = open(out, O_RDONLY | O_CLOEXEC);
-	ASSERT_LE(0, fd);
-	memset(script, 0, sizeof(script));
-	EXPECT_LT(0, read(fd, script, sizeof(script) - 1));
-	EXPECT_NE(NULL, strstr(script, "\"samples\":"));
-	close(fd);
-	unlink(out);
-	unlink(asked);
-	unlink(find);
+	end_debuginfod(dir);
 	rmdir(dir);
 }
 

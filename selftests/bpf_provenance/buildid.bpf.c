@@ -19,7 +19,7 @@ bool changing[MAX_SAMPLES];	/* NMIs: mappings were changed meanwhile */
 
 struct bpf_stack_build_id deep[DEEP_FRAMES];
 
-int removed, open_runs, read_result, read_again_result;
+int removed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
 int pages_by_target, pages_by_others;
 
@@ -138,6 +138,29 @@ int BPF_PROG(on_opening_irqs_off, struct file *file)
 	}
 	bpf_dynptr_file_discard(&ptr);
 	*(volatile bool *)&putting = false;
+	bpf_local_irq_restore(&flags);
+	open_runs++;
+	return 0;
+}
+
+/* Reads more often than a CPU has places to remember a last reference in. */
+SEC("?lsm/file_open")
+int BPF_PROG(on_opening_often, struct file *file)
+{
+	struct bpf_dynptr ptr;
+	unsigned long flags;
+	char magic[4];
+	int i;
+
+	if (!on_target() || file->f_inode->i_ino != inode_nr)
+		return 0;
+	bpf_local_irq_save(&flags);
+	bpf_for(i, 0, MANY_READS) {
+		if (!bpf_dynptr_from_file(file, 0, &ptr) &&
+		    !bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0))
+			reads_irqs_off++;
+		bpf_dynptr_file_discard(&ptr);
+	}
 	bpf_local_irq_restore(&flags);
 	open_runs++;
 	return 0;

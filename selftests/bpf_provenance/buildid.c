@@ -23,12 +23,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <limits.h>
 #include <linux/aio_abi.h>
 #include <linux/bpf.h>
+#include <linux/btrfs.h>
 #include <linux/falloc.h>
 #include <linux/compiler.h>
 #include <linux/fs.h>
 #include <linux/fsverity.h>
+#include <linux/io_uring.h>
 #include <linux/kernel-page-flags.h>
 #include <linux/loop.h>
 #include <linux/membarrier.h>
@@ -40,10 +43,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <bpf/bpf.h>
 
@@ -444,24 +449,53 @@ TEST_F(faults, block_device)
 	close(loop);
 }
 
+struct elf32_headers {
+	Elf32_Ehdr ehdr;
+	Elf32_Phdr phdr[2];
+};
+
+/* Of a 32-bit file: a segment of type @first at @first_at, and a note at @note_at. */
+static struct elf32_headers elf32_headers(Elf32_Word first, Elf32_Off first_at, Elf32_Off note_at)
+{
+	return (struct elf32_headers) {
+		.ehdr = {
+			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT },
+			.e_type = ET_DYN,
+			.e_machine = EM_386,
+			.e_version = EV_CURRENT,
+			.e_phoff = offsetof(struct elf32_headers, phdr),
+			.e_ehsize = sizeof(Elf32_Ehdr),
+			.e_phentsize = sizeof(Elf32_Phdr),
+			.e_phnum = 2,
+		},
+		.phdr = {
+			{ .p_type = first, .p_offset = first_at, .p_align = 4,
+			  .p_filesz = sizeof(struct elf_note) },
+			{ .p_type = PT_NOTE, .p_offset = note_at, .p_align = 4,
+			  .p_filesz = sizeof(struct elf_note) },
+		},
+	};
+}
+
 /*
  * Not sleepable, interrupts on: the first note is not in the page cache, the
  * second one is. The build ID is that of the first.
  */
-TEST_F(faults, note_not_resident)
+static void note_not_resident(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+			      bool elf32)
 {
 	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
-	unsigned char second[ID_SIZE];
 	off_t note_at = 1024 * 1024;
+	struct elf32_headers headers = elf32_headers(PT_NOTE, note_at, 256);
+	unsigned char second[ID_SIZE];
 
-#ifndef __x86_64__
-	SKIP(return, "sets the frame pointer with x86 instructions");
-#endif
 	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
 	ASSERT_EQ(0, pin_to_cpu(0));
 	memset(second, 0xcd, ID_SIZE);
 	new_file(_metadata, self, note_at);
 	ASSERT_EQ(0, write_note(self->fd, 1, second, 256));
+	if (elf32)
+		ASSERT_EQ(sizeof(headers), pwrite(self->fd, &headers, sizeof(headers), 0));
 	ASSERT_EQ(0, fsync(self->fd));
 	map_file(_metadata, self, note_at + PAGE);
 	ASSERT_EQ(0, madvise(self->map, self->map_size, MADV_RANDOM));
@@ -475,6 +509,28 @@ TEST_F(faults, note_not_resident)
 	EXPECT_FALSE(is_valid(caller))
 		TH_LOG("the build ID is that of note %d",
 		       1 + !memcmp(caller->build_id, second, ID_SIZE));
+	/* Nor is it said of what can be read that it has none. */
+	READ_ONCE(self->map[note_at]);
+	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
+	ASSERT_EQ(2, self->skel->bss->nr_samples);
+	EXPECT_TRUE(is_valid(caller + STACK_FRAMES));
+	EXPECT_EQ(0, memcmp(caller[STACK_FRAMES].build_id, self->id, ID_SIZE));
+}
+
+TEST_F(faults, note_not_resident)
+{
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	note_not_resident(_metadata, self, false);
+}
+
+TEST_F(faults, note_not_resident_32)
+{
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	note_not_resident(_metadata, self, true);
 }
 
 /*
@@ -607,6 +663,17 @@ TEST_F(faults, last_reference)
 	EXPECT_EQ(-EFAULT, bss->read_again_result);
 }
 
+/* LSM, interrupts off: a read leaves nothing behind that the next one lacks. */
+TEST_F(faults, many_reads_irqs_off)
+{
+	load(_metadata, self, self->skel->progs.on_opening_often, NULL);
+	new_file(_metadata, self, 256);
+	close(open(self->path, O_RDONLY | O_CLOEXEC));
+
+	ASSERT_EQ(1, self->skel->bss->open_runs);
+	EXPECT_EQ(MANY_READS, self->skel->bss->reads_irqs_off);
+}
+
 /*
  * Ends a kernel on which reclaim does not come back within ten seconds, after it
  * has shown where the CPU is.
@@ -731,26 +798,7 @@ TEST_F(faults, many_files)
 /* Task context: a 32-bit program has a build ID, whatever it runs on. */
 TEST_F(faults, elf32)
 {
-	struct {
-		Elf32_Ehdr ehdr;
-		Elf32_Phdr phdr[2];
-	} elf = {
-		.ehdr = {
-			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT },
-			.e_type = ET_DYN,
-			.e_machine = EM_386,
-			.e_version = EV_CURRENT,
-			.e_phoff = sizeof(elf.ehdr),
-			.e_ehsize = sizeof(elf.ehdr),
-			.e_phentsize = sizeof(elf.phdr[0]),
-			.e_phnum = ARRAY_LEN(elf.phdr),
-		},
-		.phdr = {
-			{ .p_type = PT_LOAD },
-			{ .p_type = PT_NOTE, .p_offset = 256, .p_align = 4,
-			  .p_filesz = sizeof(struct elf_note) },
-		},
-	};
+	struct elf32_headers elf = elf32_headers(PT_LOAD, 0, 256);
 	unsigned char id[ID_SIZE];
 
 	new_file(_metadata, self, 256);
@@ -1239,6 +1287,63 @@ TEST_F(cache, mapped_often)
 		munmap(maps[i], PAGE);
 }
 
+/* Makes a swap file of it, as mkswap(8) does. The ELF headers are in the boot block. */
+static bool make_swap(const char *path, unsigned int pages)
+{
+	struct {
+		char boot[1024];
+		uint32_t version, last_page, bad_pages;
+		char rest[PAGE - 1024 - 3 * sizeof(uint32_t) - 10], magic[10];
+	} page = { .version = 1, .last_page = pages - 1, .magic = "SWAPSPACE2" };
+	static const char zeros[PAGE];
+	unsigned int i;
+	bool ok;
+	int fd;
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	ok = pread(fd, page.boot, sizeof(page.boot), 0) == sizeof(page.boot) &&
+	     pwrite(fd, &page, PAGE, 0) == PAGE;
+	/* Without holes, and on the disk. */
+	for (i = 1; i < pages; i++)
+		ok = ok && pwrite(fd, zeros, PAGE, i * PAGE) == PAGE;
+	ok = ok && !fsync(fd);
+	close(fd);
+	return ok;
+}
+
+/*
+ * Task context: the kernel writes to a swap file below the file system. It has the file
+ * open for write, so that its build ID is dropped, and not kept before swapoff().
+ */
+TEST_F(cache, swap_file)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	int i;
+
+	new_file(_metadata, &self->f, 256);
+	ASSERT_TRUE(make_swap(self->f.path, 16));
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(1, events->fills);
+	if (swapon(self->f.path, 0)) {
+		ASSERT_EQ(ENOSYS, errno);
+		SKIP(return, "needs CONFIG_SWAP");
+	}
+	EXPECT_EQ(1, events->invalidations);
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	}
+	EXPECT_EQ(0, events->hits);
+	EXPECT_EQ(1, events->fills);
+	ASSERT_EQ(0, swapoff(self->f.path));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(2, events->fills);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	EXPECT_EQ(1, events->hits);
+}
+
 /* Task context: that a file has no build ID is kept, that it could not be read is not. */
 TEST_F(cache, no_build_id)
 {
@@ -1297,7 +1402,7 @@ FIXTURE_SETUP(trigger)
 		SKIP(return, "this kernel keeps no build IDs");
 	new_fixture(_metadata, &self->f);
 	load(_metadata, &self->f, self->f.skel->progs.on_build_id_fill, NULL);
-	/* Off from here on: users of tests before this one are gone, or idle. */
+	/* Off from here on, if the users of the tests before this one are gone. */
 	ASSERT_EQ(0, switch_cache(false));
 	ASSERT_EQ(0, switch_cache(true));
 }
@@ -1344,9 +1449,12 @@ static int open_trigger(enum trigger trigger)
  */
 TEST_F(trigger, on_and_off)
 {
-	time_t end;
+	time_t end = time(NULL) + 60;
 	int fd;
 
+	/* Users of the tests before this one are freed by RCU and workers, too. */
+	while (keeps_new_file(_metadata, &self->f) && time(NULL) < end)
+		sched_yield();
 	EXPECT_FALSE(keeps_new_file(_metadata, &self->f));
 	if (variant->trigger == NO_TRIGGER)
 		return;
@@ -1359,6 +1467,36 @@ TEST_F(trigger, on_and_off)
 	while (keeps_new_file(_metadata, &self->f) && time(NULL) < end)
 		sched_yield();
 	EXPECT_FALSE(keeps_new_file(_metadata, &self->f));
+
+	/* Whoever asks: not while the sysctl is 0. */
+	ASSERT_EQ(0, switch_cache(false));
+	fd = open_trigger(variant->trigger);
+	ASSERT_LE(0, fd);
+	EXPECT_FALSE(keeps_new_file(_metadata, &self->f));
+	ASSERT_EQ(0, close(fd));
+	ASSERT_EQ(0, switch_cache(true));
+}
+
+/* Task context: the second that the cache stays on ends nothing for the next user. */
+TEST_F(trigger, next_user)
+{
+	time_t end;
+	int fd;
+
+	/* One kind of user is enough. */
+	if (variant->trigger != PERF_EVENT)
+		return;
+	fd = open_trigger(variant->trigger);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, close(fd));
+	fd = open_trigger(variant->trigger);
+	ASSERT_LE(0, fd);
+	/* Long enough for the first one's second to be over. */
+	end = time(NULL) + 3;
+	while (keeps_new_file(_metadata, &self->f) && time(NULL) < end)
+		;
+	EXPECT_TRUE(keeps_new_file(_metadata, &self->f));
+	ASSERT_EQ(0, close(fd));
 }
 
 /*
@@ -1606,6 +1744,7 @@ TEST_F(cache, memory)
 	int i, many = storm_count(MANY);
 	unsigned int size = 0;
 	long before, n;
+	char *header;
 
 	before = start_empty(_metadata);
 	for (i = 0; i < many; i++) {
@@ -1622,6 +1761,25 @@ TEST_F(cache, memory)
 		path_nr(&self->f, i);
 		ASSERT_EQ(0, unlink(self->f.path));
 	}
+	EXPECT_EQ(before, wait_for_entries(before));
+
+	/* Nothing is left either of what could not be read when it was to be kept. */
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	header = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, header);
+	for (i = 0; i < 20; i++) {
+		ASSERT_EQ(0, page_out(header));
+		map_file(_metadata, &self->f, PAGE);
+		munmap(self->f.map, PAGE);
+		self->f.map = MAP_FAILED;
+	}
+	munmap(header, PAGE);
+	close(self->f.fd);
+	self->f.fd = -1;
+	ASSERT_EQ(0, unlink(self->f.path));
 	EXPECT_EQ(before, wait_for_entries(before));
 
 	/* Switched off. */
@@ -1706,8 +1864,12 @@ FIXTURE_VARIANT_ADD(kind, ext4) { .fs = FS_NONE };
 FIXTURE_VARIANT_ADD(kind, ext4_128) { .fs = FS_EXT4_128 };
 FIXTURE_VARIANT_ADD(kind, verity) { .fs = FS_EXT4_VERITY, .made_as = SEALED };
 FIXTURE_VARIANT_ADD(kind, xfs) { .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(kind, btrfs) { .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(kind, squashfs) { .fs = FS_SQUASHFS, .made_as = BELOW };
 FIXTURE_VARIANT_ADD(kind, overlay_upper) { .fs = FS_OVERLAY };
 FIXTURE_VARIANT_ADD(kind, overlay_lower) { .fs = FS_OVERLAY, .made_as = BELOW };
+FIXTURE_VARIANT_ADD(kind, erofs) { .fs = FS_EROFS, .made_as = BELOW };
+FIXTURE_VARIANT_ADD(kind, erofs_file) { .fs = FS_EROFS_FILE, .made_as = BELOW, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, tmpfs) { .fs = FS_TMPFS, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, memfd) { .made_as = MEMFD, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, hugetlb) { .made_as = HUGE_PAGES, .not_kept = true };
@@ -1895,6 +2057,63 @@ TEST_F(kind, asked)
 	self->f.fs = FS_NONE;
 }
 
+/* An erofs whose image is written to while it is mounted. */
+FIXTURE(image)
+{
+	FIXTURE_DATA(faults) f;
+	int fd;
+};
+
+FIXTURE_SETUP(image)
+{
+	char path[256];
+	int fd, err;
+
+	new_fixture(_metadata, &self->f);
+	fd = open(self->f.path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, write_elf(fd, self->f.id, 256));
+	close(fd);
+	snprintf(path, sizeof(path), "%s/image", self->f.dir);
+	self->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_LE(0, self->fd);
+	if (has_cache())
+		count_events(_metadata, &self->f);
+	err = use_fs(&self->f, FS_EROFS_FILE);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs erofs that mounts files");
+	ASSERT_EQ(0, err);
+}
+
+FIXTURE_TEARDOWN(image)
+{
+	close(self->fd);
+	free_fixture(&self->f);
+}
+
+/*
+ * Task context: nothing of the mounted file shows that the image was written to, neither
+ * writers nor times. Its pages are read again when they have left the page cache.
+ */
+TEST_F(image, written)
+{
+	const off_t id_at = EROFS_FILE_AT + 256 + offsetof(struct elf_note, id);
+	unsigned char id[ID_SIZE];
+	int i;
+
+	map_file(_metadata, &self->f, PAGE);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		ASSERT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	}
+	memset(self->f.id, 0xcd, ID_SIZE);
+	ASSERT_EQ(ID_SIZE, pwrite(self->fd, self->f.id, ID_SIZE, id_at));
+	READ_ONCE(*self->f.map);
+	ASSERT_EQ(0, page_out(self->f.map));
+	ASSERT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+}
+
 /* --- overwriting --------------------------------------------------------------- */
 
 #define QUESTIONS 2000
@@ -1905,8 +2124,19 @@ enum how {
 	PWRITE, TRUNCATE, SHARED, SHARED_CLOSED, CHMOD, RENAME, UNLINK,
 	DIRECT,		/* O_DIRECT */
 	AIO_CLOSED,	/* the same, and the file is closed before it is complete */
+	IO_URING,	/* by a worker of io_uring; the file is closed before that */
 	PUNCH,		/* a hole, and then as PWRITE */
+	ZERO,		/* the same with FALLOC_FL_ZERO_RANGE */
+	INSERT,		/* the same with FALLOC_FL_INSERT_RANGE */
+	COLLAPSE,	/* the second page becomes the first */
 	CLONE,		/* the extents of another file */
+	DEDUPE,		/* as PWRITE, and then the extents of a file with the same contents */
+	EXCHANGE,	/* the extents of another file, which gets those of this one */
+	ENCODED,	/* compressed by the caller */
+	MOVE_EXT,	/* as PWRITE, and then to other blocks */
+	SWAP_BOOT,	/* as PWRITE, then to the boot loader's inode and back */
+	VERITY,		/* a new file that is then sealed */
+	COPY_UP,	/* another file each time, from the lower layer of overlayfs */
 };
 
 FIXTURE(overwrite)
@@ -1915,7 +2145,7 @@ FIXTURE(overwrite)
 	pthread_t thread, switcher;
 	enum how how;
 	bool switching;
-	unsigned int begun, done;	/* build IDs, written by the thread */
+	unsigned int begun, done, last;	/* build IDs, written by the thread */
 	unsigned int asked, switched;
 	bool failed, stop;
 };
@@ -1937,6 +2167,13 @@ FIXTURE_VARIANT_ADD(overwrite, unlink) { .how = UNLINK };
 FIXTURE_VARIANT_ADD(overwrite, direct) { .how = DIRECT };
 FIXTURE_VARIANT_ADD(overwrite, aio_closed) { .how = AIO_CLOSED };
 FIXTURE_VARIANT_ADD(overwrite, punch) { .how = PUNCH };
+FIXTURE_VARIANT_ADD(overwrite, zero) { .how = ZERO };
+FIXTURE_VARIANT_ADD(overwrite, insert) { .how = INSERT };
+FIXTURE_VARIANT_ADD(overwrite, collapse) { .how = COLLAPSE };
+FIXTURE_VARIANT_ADD(overwrite, move_ext) { .how = MOVE_EXT };
+FIXTURE_VARIANT_ADD(overwrite, swap_boot) { .how = SWAP_BOOT };
+FIXTURE_VARIANT_ADD(overwrite, io_uring) { .how = IO_URING };
+FIXTURE_VARIANT_ADD(overwrite, verity) { .how = VERITY, .fs = FS_EXT4_VERITY };
 FIXTURE_VARIANT_ADD(overwrite, switching) { .how = PWRITE, .switching = true };
 FIXTURE_VARIANT_ADD(overwrite, ext4_128_pwrite) { .how = PWRITE, .fs = FS_EXT4_128 };
 FIXTURE_VARIANT_ADD(overwrite, ext4_128_truncate) { .how = TRUNCATE, .fs = FS_EXT4_128 };
@@ -1955,7 +2192,26 @@ FIXTURE_VARIANT_ADD(overwrite, xfs_direct) { .how = DIRECT, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_aio_closed) { .how = AIO_CLOSED, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_punch) { .how = PUNCH, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_clone) { .how = CLONE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_zero) { .how = ZERO, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_insert) { .how = INSERT, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_collapse) { .how = COLLAPSE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_dedupe) { .how = DEDUPE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_exchange) { .how = EXCHANGE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_io_uring) { .how = IO_URING, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_rename) { .how = RENAME, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_pwrite) { .how = PWRITE, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_truncate) { .how = TRUNCATE, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_shared) { .how = SHARED, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_shared_closed) {
+	.how = SHARED_CLOSED, .fs = FS_BTRFS
+};
+FIXTURE_VARIANT_ADD(overwrite, btrfs_direct) { .how = DIRECT, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_aio_closed) { .how = AIO_CLOSED, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_punch) { .how = PUNCH, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_clone) { .how = CLONE, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_dedupe) { .how = DEDUPE, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_encoded) { .how = ENCODED, .fs = FS_BTRFS };
+FIXTURE_VARIANT_ADD(overwrite, btrfs_rename) { .how = RENAME, .fs = FS_BTRFS };
 FIXTURE_VARIANT_ADD(overwrite, overlay_pwrite) { .how = PWRITE, .fs = FS_OVERLAY };
 FIXTURE_VARIANT_ADD(overwrite, overlay_truncate) { .how = TRUNCATE, .fs = FS_OVERLAY };
 FIXTURE_VARIANT_ADD(overwrite, overlay_shared) { .how = SHARED, .fs = FS_OVERLAY };
@@ -1963,6 +2219,42 @@ FIXTURE_VARIANT_ADD(overwrite, overlay_shared_closed) {
 	.how = SHARED_CLOSED, .fs = FS_OVERLAY
 };
 FIXTURE_VARIANT_ADD(overwrite, overlay_rename) { .how = RENAME, .fs = FS_OVERLAY };
+FIXTURE_VARIANT_ADD(overwrite, overlay_copy_up) { .how = COPY_UP, .fs = FS_OVERLAY };
+
+/* The name of file @n. There is one, except with COPY_UP. */
+static void overwrite_path(const FIXTURE_DATA(overwrite) *self, const char *layer,
+			   unsigned int n, char *path, size_t size)
+{
+	if (self->how == COPY_UP)
+		snprintf(path, size, "%s%s/%u", self->f.dir, layer, n);
+	else
+		snprintf(path, size, "%s", self->f.path);
+}
+
+/* Writes all of a file, and closes it. */
+static bool put_elf(int fd, const unsigned char *id)
+{
+	return fd >= 0 && !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) && !close(fd);
+}
+
+/* Files 1 to @last in the lower layer. File n has the build ID before its own. */
+static bool make_lower(FIXTURE_DATA(overwrite) *self)
+{
+	unsigned char id[ID_SIZE];
+	char path[256];
+	unsigned int n;
+
+	snprintf(path, sizeof(path), "%s/lower", self->f.dir);
+	if (mkdir(path, 0755))
+		return false;
+	for (n = 1; n <= self->last; n++) {
+		overwrite_path(self, "/lower", n, path, sizeof(path));
+		make_id(id, n - 1);
+		if (!put_elf(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755), id))
+			return false;
+	}
+	return true;
+}
 
 FIXTURE_SETUP(overwrite)
 {
@@ -1974,6 +2266,13 @@ FIXTURE_SETUP(overwrite)
 		SKIP(return, "needs CPUs 0 and 1");
 	new_fixture(_metadata, &self->f);
 	count_events(_metadata, &self->f);
+	self->how = variant->how;
+	self->switching = variant->switching;
+	self->last = UINT_MAX;
+	if (self->how == COPY_UP) {
+		self->last = storm_count(WRITES) + 1;
+		ASSERT_TRUE(make_lower(self));
+	}
 	err = use_fs(&self->f, variant->fs);
 	if (err == -EOPNOTSUPP)
 		SKIP(return, "needs the file system, and the program that makes one");
@@ -1998,7 +2297,61 @@ static char *direct_page(const unsigned char *id)
 	return page;
 }
 
-static bool overwrite_direct(const char *path, const unsigned char *id)
+/* A file with a name of its own next to @path, with this build ID. */
+static int new_file_next_to(const char *path, const unsigned char *id)
+{
+	char tmp[300];
+
+	snprintf(tmp, sizeof(tmp), "%s.new", path);
+	if (!put_elf(open(tmp, O_RDWR | O_CREAT | O_CLOEXEC, 0755), id))
+		return -1;
+	return open(tmp, O_RDWR | O_CLOEXEC);
+}
+
+static bool overwrite_open(const char *path, const unsigned char *id, int flags)
+{
+	return put_elf(open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0755), id);
+}
+
+static bool overwrite_unlink(const char *path, const unsigned char *id, int unused)
+{
+	return !unlink(path) && overwrite_open(path, id, O_EXCL);
+}
+
+static bool overwrite_chmod(const char *path, const unsigned char *id, int unused)
+{
+	return overwrite_open(path, id, 0) && !chmod(path, id[0] % 2 ? 0755 : 0700);
+}
+
+static bool overwrite_rename(const char *path, const unsigned char *id, int unused)
+{
+	int fd = new_file_next_to(path, id);
+	char tmp[300];
+
+	snprintf(tmp, sizeof(tmp), "%s.new", path);
+	return fd >= 0 && !close(fd) && !rename(tmp, path);
+}
+
+static bool overwrite_shared(const char *path, const unsigned char *id, int close_first)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	struct elf_note *note;
+	unsigned char seen;
+	void *map;
+
+	map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED || (close_first && close(fd)))
+		return false;
+	note = map + 256;
+	/* Read first: then the store finds the page there, and may leave no trace. */
+	seen = READ_ONCE(note->id[0]);
+	(void)seen;
+	memcpy(note->id, id, ID_SIZE);
+	munmap(map, PAGE);
+	return close_first || !close(fd);
+}
+
+static bool overwrite_direct(const char *path, const unsigned char *id, int unused)
 {
 	char *page = direct_page(id);
 	int fd;
@@ -2007,7 +2360,7 @@ static bool overwrite_direct(const char *path, const unsigned char *id)
 	return page && fd >= 0 && pwrite(fd, page, PAGE, 0) == PAGE && !close(fd);
 }
 
-static bool overwrite_aio_closed(const char *path, const unsigned char *id)
+static bool overwrite_aio_closed(const char *path, const unsigned char *id, int unused)
 {
 	struct iocb cb = { .aio_lio_opcode = IOCB_CMD_PWRITE, .aio_nbytes = PAGE };
 	struct iocb *cbs[] = { &cb };
@@ -2025,70 +2378,235 @@ static bool overwrite_aio_closed(const char *path, const unsigned char *id)
 	return ok;
 }
 
-static bool overwrite_clone(const char *path, const unsigned char *id)
+static bool overwrite_io_uring(const char *path, const unsigned char *id, int unused)
 {
-	char tmp[300];
-	int fd, to;
-	bool ok;
+	const int prot = PROT_READ | PROT_WRITE;
+	struct io_uring_params p = {};
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+	size_t size, sqes_size;
+	int fd, ring, res;
+	char *rings;
 
-	snprintf(tmp, sizeof(tmp), "%s.new", path);
-	fd = open(tmp, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
-	to = open(path, O_RDWR | O_CLOEXEC);
-	ok = fd >= 0 && to >= 0 && !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) &&
-	     !ioctl(to, FICLONE, fd);
-	close(fd);
-	close(to);
-	return ok;
+	ring = syscall(SYS_io_uring_setup, 1, &p);
+	if (ring < 0)
+		return false;
+	size = p.sq_off.array + p.sq_entries * sizeof(unsigned int);
+	if (size < p.cq_off.cqes + p.cq_entries * sizeof(*cqe))
+		size = p.cq_off.cqes + p.cq_entries * sizeof(*cqe);
+	sqes_size = p.sq_entries * sizeof(*sqe);
+	rings = mmap(NULL, size, prot, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	sqe = mmap(NULL, sqes_size, prot, MAP_SHARED, ring, IORING_OFF_SQES);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (rings == MAP_FAILED || sqe == MAP_FAILED || fd < 0)
+		return false;
+	*sqe = (struct io_uring_sqe){
+		.opcode = IORING_OP_WRITE, .flags = IOSQE_ASYNC, .fd = fd, .len = PAGE,
+		.addr = (uintptr_t)direct_page(id),
+	};
+	*(unsigned int *)(rings + p.sq_off.array) = 0;
+	__atomic_store_n((unsigned int *)(rings + p.sq_off.tail), 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0) != 1 || close(fd) ||
+	    syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0)
+		return false;
+	cqe = (void *)(rings + p.cq_off.cqes);
+	res = __atomic_load_n((unsigned int *)(rings + p.cq_off.tail), __ATOMIC_ACQUIRE) == 1 ?
+	      cqe->res : -1;
+	munmap(sqe, sqes_size);
+	munmap(rings, size);
+	return !close(ring) && res == PAGE;
 }
+
+static bool overwrite_fallocate(const char *path, const unsigned char *id, int mode)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	return fd >= 0 && !fallocate(fd, mode, 0, PAGE) && put_elf(fd, id);
+}
+
+static bool overwrite_collapse(const char *path, const unsigned char *id, int mode)
+{
+	char *page = direct_page(id);
+	int fd;
+
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return page && fd >= 0 && pwrite(fd, page, PAGE, PAGE) == PAGE &&
+	       !ftruncate(fd, 2 * PAGE + 256) && !fallocate(fd, mode, 0, PAGE) && !close(fd);
+}
+
+static bool overwrite_clone(const char *path, const unsigned char *id, int unused)
+{
+	int from = new_file_next_to(path, id), to = open(path, O_RDWR | O_CLOEXEC);
+
+	return from >= 0 && to >= 0 && !ioctl(to, FICLONE, from) && !close(from) && !close(to);
+}
+
+/* Whoever owns a file may do that without writing to it: nobody is a writer. */
+static bool overwrite_dedupe(const char *path, const unsigned char *id, int unused)
+{
+	uint64_t room[(sizeof(struct file_dedupe_range) +
+		       sizeof(struct file_dedupe_range_info)) / sizeof(uint64_t)] = {};
+	struct file_dedupe_range *range = (void *)room;
+	struct file_dedupe_range_info *info = range->info;
+	int from;
+
+	from = new_file_next_to(path, id);
+	if (from < 0 || !overwrite_open(path, id, 0))
+		return false;
+	range->src_length = PAGE;
+	range->dest_count = 1;
+	info->dest_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (info->dest_fd < 0 || ioctl(from, FIDEDUPERANGE, range))
+		return false;
+	close(from);
+	close(info->dest_fd);
+	if (info->status < 0)
+		errno = -info->status;
+	return info->status == FILE_DEDUPE_RANGE_SAME && info->bytes_deduped == PAGE;
+}
+
+/* As in fs/xfs/libxfs/xfs_fs.h */
+struct exchange_range {
+	int32_t file1_fd;
+	uint32_t pad;
+	uint64_t file1_offset, file2_offset, length, flags;
+};
+
+#define XFS_IOC_EXCHANGE_RANGE _IOW('X', 129, struct exchange_range)
+
+static bool overwrite_exchange(const char *path, const unsigned char *id, int unused)
+{
+	struct exchange_range range = { .length = PAGE };
+	int to;
+
+	range.file1_fd = new_file_next_to(path, id);
+	to = open(path, O_RDWR | O_CLOEXEC);
+	return range.file1_fd >= 0 && to >= 0 && !ioctl(to, XFS_IOC_EXCHANGE_RANGE, &range) &&
+	       !close(range.file1_fd) && !close(to);
+}
+
+/* It takes less room compressed, or it is refused. */
+static bool overwrite_encoded(const char *path, const unsigned char *id, int unused)
+{
+	unsigned char plain[2 * PAGE] = "", encoded[2 * PAGE];
+	unsigned long size = sizeof(encoded);
+	struct iovec iov = { encoded };
+	struct btrfs_ioctl_encoded_io_args args = {
+		.iov = &iov, .iovcnt = 1, .len = sizeof(plain), .unencoded_len = sizeof(plain),
+		.compression = BTRFS_ENCODED_IO_COMPRESSION_ZLIB,
+	};
+	char *page = direct_page(id);
+	int fd;
+
+	if (!page)
+		return false;
+	memcpy(plain, page, PAGE);
+	if (compress(encoded, &size, plain, sizeof(plain)) != Z_OK)
+		return false;
+	iov.iov_len = size;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd >= 0 && ioctl(fd, BTRFS_IOC_ENCODED_WRITE, &args) >= 0 && !close(fd);
+}
+
+/* As in fs/ext4/ext4.h */
+struct move_extent {
+	uint32_t reserved, donor_fd;
+	uint64_t orig_start, donor_start, len, moved_len;
+};
+
+#define EXT4_IOC_MOVE_EXT _IOWR('f', 15, struct move_extent)
+#define EXT4_IOC_SWAP_BOOT _IO('f', 17)
+
+static bool overwrite_move_ext(const char *path, const unsigned char *id, int unused)
+{
+	struct move_extent move = {};
+	int fd, tries = 100;
+	struct stat st;
+
+	if (!overwrite_open(path, id, 0))
+		return false;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	move.donor_fd = new_file_next_to(path, id);
+	/* Blocks that have not been allocated are not moved. */
+	if (fd < 0 || fsync(fd) || fsync(move.donor_fd) || fstat(fd, &st))
+		return false;
+	do {
+		move.len = PAGE / st.st_blksize;
+		move.moved_len = 0;
+	} while (ioctl(fd, EXT4_IOC_MOVE_EXT, &move) && errno == EBUSY && --tries);
+	return move.moved_len == PAGE / st.st_blksize && !close(fd) && !close(move.donor_fd);
+}
+
+static bool overwrite_swap_boot(const char *path, const unsigned char *id, int unused)
+{
+	int fd;
+
+	if (!overwrite_open(path, id, 0))
+		return false;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd >= 0 && !ioctl(fd, EXT4_IOC_SWAP_BOOT) && !ioctl(fd, EXT4_IOC_SWAP_BOOT) &&
+	       !close(fd);
+}
+
+static bool enable_verity(int fd)
+{
+	struct fsverity_enable_arg verity = {
+		.version = 1, .hash_algorithm = FS_VERITY_HASH_ALG_SHA256, .block_size = PAGE,
+	};
+
+	return !ioctl(fd, FS_IOC_ENABLE_VERITY, &verity);
+}
+
+static bool overwrite_verity(const char *path, const unsigned char *id, int unused)
+{
+	int fd;
+
+	if (!overwrite_unlink(path, id, 0))
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && enable_verity(fd) && !close(fd);
+}
+
+static const struct {
+	/* Returns false, with errno, if that fails. */
+	bool (*once)(const char *path, const unsigned char *id, int arg);
+	int arg;
+	bool by_name;		/* the name stands for another file each time */
+} ways[] = {
+	[PWRITE]	= { overwrite_open },
+	[TRUNCATE]	= { overwrite_open, .arg = O_TRUNC },
+	[SHARED]	= { overwrite_shared, .arg = false },
+	[SHARED_CLOSED]	= { overwrite_shared, .arg = true },
+	[CHMOD]		= { overwrite_chmod },
+	[RENAME]	= { overwrite_rename, .by_name = true },
+	[UNLINK]	= { overwrite_unlink, .by_name = true },
+	[DIRECT]	= { overwrite_direct },
+	[AIO_CLOSED]	= { overwrite_aio_closed },
+	[IO_URING]	= { overwrite_io_uring },
+	[PUNCH]		= { overwrite_fallocate, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE },
+	[ZERO]		= { overwrite_fallocate, FALLOC_FL_ZERO_RANGE },
+	[INSERT]	= { overwrite_fallocate, FALLOC_FL_INSERT_RANGE },
+	[COLLAPSE]	= { overwrite_collapse, FALLOC_FL_COLLAPSE_RANGE },
+	[CLONE]		= { overwrite_clone },
+	[DEDUPE]	= { overwrite_dedupe },
+	[EXCHANGE]	= { overwrite_exchange },
+	[ENCODED]	= { overwrite_encoded },
+	[MOVE_EXT]	= { overwrite_move_ext },
+	[SWAP_BOOT]	= { overwrite_swap_boot },
+	[VERITY]	= { overwrite_verity, .by_name = true },
+	[COPY_UP]	= { overwrite_open, .by_name = true },
+};
 
 /* Writes build ID @n, in the way that the variant names. */
 static bool overwrite_once(FIXTURE_DATA(overwrite) *self, unsigned int n)
 {
-	unsigned char id[ID_SIZE], seen;
-	struct elf_note *note;
-	char tmp[300];
-	void *map;
-	int fd;
+	unsigned char id[ID_SIZE];
+	char path[256];
 
 	make_id(id, n);
-	if (self->how == RENAME) {
-		snprintf(tmp, sizeof(tmp), "%s.new", self->f.path);
-		fd = open(tmp, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
-		if (fd < 0 || write_elf(fd, id, 256) || close(fd))
-			return false;
-		return !rename(tmp, self->f.path);
-	}
-	if (self->how == DIRECT)
-		return overwrite_direct(self->f.path, id);
-	if (self->how == AIO_CLOSED)
-		return overwrite_aio_closed(self->f.path, id);
-	if (self->how == CLONE)
-		return overwrite_clone(self->f.path, id);
-	if (self->how == UNLINK && unlink(self->f.path))
-		return false;
-	fd = open(self->f.path, O_RDWR | O_CREAT | O_CLOEXEC |
-		  (self->how == TRUNCATE ? O_TRUNC : 0), 0755);
-	if (fd < 0)
-		return false;
-	if (self->how == PUNCH &&
-	    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE))
-		return false;
-	if (self->how != SHARED && self->how != SHARED_CLOSED)
-		return !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) &&
-		       (self->how != CHMOD || !fchmod(fd, n % 2 ? 0755 : 0700)) && !close(fd);
-
-	map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
-		return false;
-	if (self->how == SHARED_CLOSED)
-		close(fd);
-	note = map + 256;
-	/* Read first: then the store finds the page there, and may leave no trace. */
-	seen = READ_ONCE(note->id[0]);
-	(void)seen;
-	memcpy(note->id, id, ID_SIZE);
-	munmap(map, PAGE);
-	return self->how == SHARED_CLOSED || !close(fd);
+	overwrite_path(self, "", n, path, sizeof(path));
+	errno = 0;
+	return ways[self->how].once(path, id, ways[self->how].arg);
 }
 
 static void *overwriter(void *arg)
@@ -2098,7 +2616,7 @@ static void *overwriter(void *arg)
 
 	if (pin_to_cpu(1))
 		self->failed = true;
-	for (n = 2; !READ_ONCE(self->stop) && !self->failed; n++) {
+	for (n = 2; n <= self->last && !READ_ONCE(self->stop) && !self->failed; n++) {
 		__atomic_store_n(&self->begun, n, __ATOMIC_SEQ_CST);
 		if (!overwrite_once(self, n))
 			self->failed = true;
@@ -2157,20 +2675,23 @@ static bool byte_is_of(const unsigned char *id, int i, unsigned int first, unsig
  */
 TEST_F(overwrite, storm)
 {
-	bool by_name = variant->how == RENAME || variant->how == UNLINK;
+	bool by_name = ways[variant->how].by_name;
 	unsigned int before, after, answers = 0, wrong = 0;
 	struct cache_events *events;
 	unsigned char id[ID_SIZE];
 	int len, fd, i;
+	char path[256];
 	char *map;
 	time_t end;
 
-	self->how = variant->how;
-	self->switching = variant->switching;
 	self->begun = 1;
 	self->done = 1;
 	make_id(self->f.id, 1);
 	new_file(_metadata, &self->f, 256);
+	if (!overwrite_once(self, 1)) {
+		ASSERT_TRUE(errno == EOPNOTSUPP || errno == ENOTTY) TH_LOG("%s", strerror(errno));
+		SKIP(return, "needs a file system with that way to write");
+	}
 	map_file(_metadata, &self->f, PAGE);
 	events = &self->f.skel->bss->events;
 	end = time(NULL) + storm_seconds(0);
@@ -2182,8 +2703,10 @@ TEST_F(overwrite, storm)
 		map = self->f.map;
 		before = __atomic_load_n(&self->done, __ATOMIC_SEQ_CST);
 		if (by_name) {
-			/* The name stands for another file each time. */
-			fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+			/* What is overwritten next, or the last one that was. */
+			overwrite_path(self, "", before < self->last ? before + 1 : self->last,
+				       path, sizeof(path));
+			fd = open(path, O_RDONLY | O_CLOEXEC);
 			map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 			close(fd);
 			if (map == MAP_FAILED)
@@ -2221,21 +2744,92 @@ TEST_F(overwrite, storm)
 
 /* --- bpf_file_build_id() ----------------------------------------------------------- */
 
+/* Files that are executed: with and without a build ID. */
+static const char * const programs[] = {
+	"/bin/true", "/bin/cat", "/usr/bin/env", "/bin/sh", "tiny",
+};
+
 FIXTURE(kfunc)
 {
 	FIXTURE_DATA(faults) f;
 };
 
+FIXTURE_VARIANT(kfunc)
+{
+	enum own_fs fs;		/* in a mount namespace of its own, if any */
+	bool below;		/* files in the lower layer */
+};
+
+FIXTURE_VARIANT_ADD(kfunc, plain) { .fs = FS_NONE };
+FIXTURE_VARIANT_ADD(kfunc, overlay_upper) { .fs = FS_OVERLAY };
+FIXTURE_VARIANT_ADD(kfunc, overlay_lower) { .fs = FS_OVERLAY, .below = true };
+/* Metadata in the upper layer, data in the lower one, and no digest of them to verify. */
+FIXTURE_VARIANT_ADD(kfunc, overlay_metadata) { .fs = FS_OVERLAY_META, .below = true };
+
+static void program_path(FIXTURE_DATA(faults) *self, const char *layer, int n)
+{
+	snprintf(self->path, sizeof(self->path), "%s%s/%d", self->dir, layer, n);
+}
+
+/* Copies the metadata up, and no data. */
+static void chmod_files(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
+{
+	struct stat st;
+	int i;
+
+	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
+		program_path(self, "", i);
+		ASSERT_EQ(0, chmod(self->path, 0700));
+	}
+	snprintf(self->path, sizeof(self->path), "%s/file", self->dir);
+	ASSERT_EQ(0, chmod(self->path, 0700));
+	ASSERT_EQ(0, stat(self->path, &st));
+	ASSERT_EQ(0700, st.st_mode & 0777);
+}
+
+/* The programs, and a file with everything of it on the disk. */
+static void make_files(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+		       const char *layer)
+{
+	int i;
+
+	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
+		program_path(self, layer, i);
+		ASSERT_EQ(0, copy_file(programs[i], self->path));
+	}
+	snprintf(self->path, sizeof(self->path), "%s%s/file", self->dir, layer);
+	new_file(_metadata, self, 256);
+	close(self->fd);
+	self->fd = -1;
+}
+
 FIXTURE_SETUP(kfunc)
 {
+	char path[256];
+	int err;
+
 	if (!has_cache())
 		SKIP(return, "this kernel has no bpf_file_build_id()");
 	new_fixture(_metadata, &self->f);
+	if (variant->below) {
+		snprintf(path, sizeof(path), "%s/lower", self->f.dir);
+		ASSERT_EQ(0, mkdir(path, 0755));
+		make_files(_metadata, &self->f, "/lower");
+	}
+	err = use_fs(&self->f, variant->fs);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs overlayfs");
+	ASSERT_EQ(0, err);
+	if (!variant->below)
+		make_files(_metadata, &self->f, "");
+	if (variant->fs == FS_OVERLAY_META)
+		chmod_files(_metadata, &self->f);
 }
 
 FIXTURE_TEARDOWN(kfunc)
 {
-	free_fixture(&self->f);
+	if (self->f.skel)
+		free_fixture(&self->f);
 }
 
 /* Runs the program with the child as target. */
@@ -2268,24 +2862,26 @@ static int run_target(FIXTURE_DATA(faults) *self)
 /* tp_btf/sched_process_exec, may not sleep: as libelf reads it, and -ENOENT for none. */
 TEST_F(kfunc, exec)
 {
-	static const char * const programs[] = {
-		"/bin/true", "/bin/cat", "/usr/bin/env", "/bin/sh", "tiny",
-	};
-	int i, len, with = 0, without = 0;
+	int i, j, len, with = 0, without = 0;
 	unsigned char id[ID_SIZE];
 
 	load(_metadata, &self->f, self->f.skel->progs.on_exec, NULL);
 	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
-		ASSERT_EQ(0, copy_file(programs[i], self->f.path));
+		program_path(&self->f, "", i);
 		len = libelf_build_id(self->f.path, id);
 		ASSERT_LE(0, len);
+		memset(self->f.skel->bss->exec_id, 0xff, sizeof(self->f.skel->bss->exec_id));
+		self->f.skel->bss->exec_small[0] = 0xff;
 		ASSERT_EQ(0, run_target(&self->f));
-		unlink(self->f.path);
 
 		ASSERT_EQ(1, self->f.skel->bss->exec_runs);
 		EXPECT_EQ(len ?: -ENOENT, self->f.skel->bss->exec_result)
 			TH_LOG("%s", programs[i]);
 		EXPECT_EQ(0, memcmp(id, self->f.skel->bss->exec_id, len));
+		/* Zeros up to 20 bytes, and what was there after them. */
+		for (j = len; j < (int)sizeof(self->f.skel->bss->exec_id); j++)
+			EXPECT_EQ(j < ID_SIZE ? 0 : 0xff, self->f.skel->bss->exec_id[j]);
+		EXPECT_EQ(0, self->f.skel->bss->exec_small[0]);
 		EXPECT_EQ(len ?: -ENOENT, self->f.skel->bss->exec_large_result);
 		EXPECT_EQ(len > 1 ? -E2BIG : -ENOENT, self->f.skel->bss->exec_small_result);
 		len ? with++ : without++;
@@ -2322,15 +2918,17 @@ TEST_F(kfunc, open)
 		{ MAY_SLEEP, 0, ID_SIZE },
 		{ MAY_NOT_SLEEP, 0, ID_SIZE },
 	};
+	struct stat st;
 	int i;
 
 	load(_metadata, &self->f, self->f.skel->progs.on_open,
 	     self->f.skel->progs.on_open_sleepable);
 	ASSERT_EQ(0, pin_to_cpu(0));
-	new_file(_metadata, &self->f, 256);
-	close(self->f.fd);
+	snprintf(self->f.path, sizeof(self->f.path), "%s/file", self->f.dir);
 	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, self->f.fd);
+	ASSERT_EQ(0, fstat(self->f.fd, &st));
+	self->f.skel->bss->inode_nr = st.st_ino;
 	/* Not to be executed: nobody asks when it is mapped. */
 	self->f.map_size = PAGE;
 	self->f.map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);

@@ -10,6 +10,9 @@
 /* Of a deeper one. */
 #define DEEP_FRAMES 6
 
+/* Of one file, with interrupts off. */
+#define MANY_READS 16
+
 /* Which program asks for the build ID of a file that is opened. */
 enum asks_at_open { NOBODY, MAY_NOT_SLEEP, MAY_SLEEP };
 

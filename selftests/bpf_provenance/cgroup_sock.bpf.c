@@ -463,6 +463,31 @@ int bind_rules6(struct bpf_sock_addr *ctx)
 	return bind_rules(ctx);
 }
 
+/* The same, loaded without BPF_F_ALL_PROTOCOLS */
+SEC("cgroup/bind4")
+int old_bind_rules4(struct bpf_sock_addr *ctx)
+{
+	return bind_rules(ctx);
+}
+
+SEC("cgroup/bind6")
+int old_bind_rules6(struct bpf_sock_addr *ctx)
+{
+	return bind_rules(ctx);
+}
+
+SEC("cgroup/post_bind4")
+int old_post_bind4(struct bpf_sock *ctx)
+{
+	return !MINE(ctx) || !bind_rule.post_bind;
+}
+
+SEC("cgroup/post_bind6")
+int old_post_bind6(struct bpf_sock *ctx)
+{
+	return !MINE(ctx) || !bind_rule.post_bind;
+}
+
 SEC("cgroup/connect4")
 int balance4(struct bpf_sock_addr *ctx)
 {
@@ -470,6 +495,17 @@ int balance4(struct bpf_sock_addr *ctx)
 		return 1;
 	see(ctx, CONNECT4);
 	if (ctx->protocol == IPPROTO_TCP || ctx->protocol == IPPROTO_UDP)
+		redirect4(ctx);
+	return 1;
+}
+
+SEC("cgroup/connect4")
+int old_balance_by_type4(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, CONNECT4);
+	if (ctx->type == SOCK_STREAM || ctx->type == SOCK_DGRAM)
 		redirect4(ctx);
 	return 1;
 }

@@ -36,7 +36,9 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/compiler.h>
+#include <linux/genetlink.h>
 #include <linux/io_uring.h>
+#include <linux/rtnetlink.h>
 #include <linux/sctp.h>
 #include <linux/userfaultfd.h>
 #include <net/if.h>
@@ -58,6 +60,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -213,6 +216,7 @@ static struct cgroup_sock *load_policy(void)
 		return NULL;
 	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
 	bpf_program__set_autoload(skel->progs.one_ip_autobind, has_autobind());
+	use_all_protocols(skel->obj);
 	if (!cgroup_sock__load(skel))
 		return skel;
 	cgroup_sock__destroy(skel);
@@ -3172,8 +3176,9 @@ TEST_F(hooks, bound_again)
 }
 
 /*
- * Policies that were there before their hooks ran for SCTP, ping and RAW: what is
- * about all protocols is about these too, what is about TCP and UDP is not.
+ * Policies that were written before their hooks ran for SCTP, ping and RAW. Loaded with
+ * BPF_F_ALL_PROTOCOLS, rules for all protocols apply to these too and rules for TCP and
+ * UDP do not; loaded without it (old_*), the programs do not run for them.
  */
 FIXTURE(known)
 {
@@ -3291,6 +3296,190 @@ TEST_F(known, balancer)
 			ASSERT_EQ(0, getpeername(fd, &a.sa, &len));
 			EXPECT_TRUE(same_ip(&a, VIRT4));
 		}
+		close(fd);
+	}
+}
+
+/* connect() of newcomer @i, which is one of AF_INET, has to run @runs programs. */
+static void expect_connects(struct __test_metadata *_metadata, struct seen *seen, int i, int runs)
+{
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET, newcomers[i].type | SOCK_NONBLOCK, newcomers[i].protocol);
+	ASSERT_LE(0, fd);
+	seen->runs = 0;
+	if (connect(fd, &a.sa, make_addr(&a, VIRT4, 9)))
+		ASSERT_EQ(EINPROGRESS, errno);
+	EXPECT_EQ(runs, seen->runs)
+		TH_LOG("%s", newcomers[i].name);
+	close(fd);
+}
+
+static bool is_ping(int i)
+{
+	return newcomers[i].type == SOCK_DGRAM;
+}
+
+/*
+ * A balancer that takes SOCK_STREAM for TCP, as those of calico and Istio do. It must not
+ * run for protocols that were added to connect later.
+ */
+TEST_F(known, balancer_by_type)
+{
+	struct seen *seen = &self->skel->bss->seen[CONNECT4];
+	socklen_t len;
+	union addr a;
+	int fd, i;
+
+	ASSERT_EQ(0, bpf_link__destroy(self->skel->links.balance4));
+	self->skel->links.balance4 = NULL;
+	self->skel->links.old_balance_by_type4 =
+		bpf_program__attach_cgroup(self->skel->progs.old_balance_by_type4, self->cgroup);
+	ASSERT_NE(NULL, self->skel->links.old_balance_by_type4);
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, VIRT4, 9)));
+	len = sizeof(a);
+	ASSERT_EQ(0, getpeername(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PEER4));
+	EXPECT_EQ(1, seen->runs);
+	close(fd);
+	/* Ping is not new here: connect has run for it since 6.1. */
+	for (i = 0; i < (int)ARRAY_LEN(newcomers); i++)
+		if (newcomers[i].domain == AF_INET)
+			expect_connects(_metadata, seen, i, is_ping(i));
+}
+
+/* Rules for bind() as systemd's, loaded without the flag: they apply to TCP and UDP. */
+TEST_F(known, old_bind_rules)
+{
+	struct bind_rule *rule = &self->skel->bss->bind_rule;
+	struct cgroup_sock *skel = self->skel;
+	struct {
+		struct bpf_program *prog;
+		struct bpf_link **link;
+	} old[] = {
+		{ skel->progs.old_bind_rules4, &skel->links.old_bind_rules4 },
+		{ skel->progs.old_bind_rules6, &skel->links.old_bind_rules6 },
+		{ skel->progs.old_post_bind4, &skel->links.old_post_bind4 },
+		{ skel->progs.old_post_bind6, &skel->links.old_post_bind6 },
+	};
+	union addr a;
+	int fd, i;
+
+	ASSERT_EQ(0, bpf_link__destroy(skel->links.bind_rules4));
+	ASSERT_EQ(0, bpf_link__destroy(skel->links.bind_rules6));
+	skel->links.bind_rules4 = NULL;
+	skel->links.bind_rules6 = NULL;
+	for (i = 0; i < (int)ARRAY_LEN(old); i++) {
+		*old[i].link = bpf_program__attach_cgroup(old[i].prog, self->cgroup);
+		ASSERT_NE(NULL, *old[i].link);
+	}
+	/* SocketBindDeny=any, at bind and then at post_bind */
+	for (i = 0; i < 2; i++) {
+		rule->active = !i;
+		rule->post_bind = i;
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "0.0.0.0", 0)));
+		EXPECT_EQ(EPERM, errno);
+		close(fd);
+		fd = socket(AF_INET6, SOCK_DGRAM, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		EXPECT_EQ(EPERM, errno);
+		close(fd);
+		bind_all(_metadata, 0, 0);
+	}
+}
+
+/* Each of the programs that are attached together runs by its own flag. */
+TEST_F(known, both)
+{
+	struct seen *seen = &self->skel->bss->seen[CONNECT4];
+	struct bind_rule *rule = &self->skel->bss->bind_rule;
+	struct cgroup_sock *skel = self->skel;
+	union addr a;
+	int fd, i;
+
+	if (!has_all_protocols())
+		SKIP(return, "no BPF_F_ALL_PROTOCOLS");
+	skel->links.old_balance_by_type4 =
+		bpf_program__attach_cgroup(skel->progs.old_balance_by_type4, self->cgroup);
+	ASSERT_NE(NULL, skel->links.old_balance_by_type4);
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, VIRT4, 9)));
+	EXPECT_EQ(2, seen->runs);
+	close(fd);
+	for (i = 0; i < (int)ARRAY_LEN(newcomers); i++)
+		if (newcomers[i].domain == AF_INET)
+			expect_connects(_metadata, seen, i, 1 + is_ping(i));
+
+	/* bind_rules4 has the flag, and lets the old one's refusal stand for TCP. */
+	skel->links.old_post_bind4 =
+		bpf_program__attach_cgroup(skel->progs.old_post_bind4, self->cgroup);
+	ASSERT_NE(NULL, skel->links.old_post_bind4);
+	skel->links.old_post_bind6 =
+		bpf_program__attach_cgroup(skel->progs.old_post_bind6, self->cgroup);
+	ASSERT_NE(NULL, skel->links.old_post_bind6);
+	rule->post_bind = 1;
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "0.0.0.0", 0)));
+	EXPECT_EQ(EPERM, errno);
+	close(fd);
+	bind_all(_metadata, 0, 0);
+	rule->active = 1;
+	bind_all(_metadata, 0, -EPERM);
+}
+
+/* What takes the flag, and where it is shown. */
+TEST(all_protocols)
+{
+	static const struct {
+		enum bpf_prog_type type;
+		enum bpf_attach_type attach_type;
+		int err;
+	} all[] = {
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_BIND, 0 },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_BIND, 0 },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_CONNECT, 0 },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_CONNECT, 0 },
+		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET4_POST_BIND, 0 },
+		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET6_POST_BIND, 0 },
+		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET_SOCK_CREATE, -EINVAL },
+		/* BPF_CGROUP_INET_SOCK_CREATE too, as the kernel takes it */
+		{ BPF_PROG_TYPE_CGROUP_SOCK, 0, -EINVAL },
+		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET4_CONNECT, -EINVAL },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_POST_BIND, -EINVAL },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET_AUTOBIND, -EINVAL },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UDP4_SENDMSG, -EINVAL },
+		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_UNIX_CONNECT, -EINVAL },
+		{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS, -EINVAL },
+		{ BPF_PROG_TYPE_SOCKET_FILTER, 0, -EINVAL },
+	};
+	int fd, i, flag;
+
+	if (!has_all_protocols())
+		SKIP(return, "no BPF_F_ALL_PROTOCOLS");
+	for (i = 0; i < (int)ARRAY_LEN(all); i++) {
+		fd = load_allow(all[i].type, all[i].attach_type, BPF_F_ALL_PROTOCOLS);
+		EXPECT_EQ(all[i].err, fd < 0 ? fd : 0)
+			TH_LOG("program type %d, attach type %d", all[i].type, all[i].attach_type);
+		if (fd >= 0)
+			close(fd);
+	}
+	for (flag = 0; flag < 2; flag++) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+
+		fd = load_allow(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET6_BIND,
+				flag ? BPF_F_ALL_PROTOCOLS : 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bpf_prog_get_info_by_fd(fd, &info, &len));
+		EXPECT_EQ(flag, (int)info.all_protocols);
 		close(fd);
 	}
 }
@@ -3713,6 +3902,7 @@ static struct cgroup_sock *open_dual(void)
 	bpf_program__set_autoload(skel->progs.one_ip_autobind, false);
 	bpf_program__set_autoload(skel->progs.dual_bind6, true);
 	bpf_program__set_autoload(skel->progs.dual_autobind, true);
+	use_all_protocols(skel->obj);
 	if (!cgroup_sock__load(skel))
 		return skel;
 	cgroup_sock__destroy(skel);
@@ -4635,6 +4825,7 @@ TEST_F(autobind, privileged_port)
 	ASSERT_NE(NULL, skel);
 	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
 	bpf_program__set_autoload(skel->progs.any_port4, true);
+	use_all_protocols(skel->obj);
 	ASSERT_EQ(0, cgroup_sock__load(skel));
 	link = bpf_program__attach_cgroup(skel->progs.any_port4, self->cgroup);
 	ASSERT_NE(NULL, link);
@@ -4757,6 +4948,193 @@ TEST_F(hooks, groups)
 	}
 }
 
+/*
+ * One message of @type with @len bytes of payload, which are zero without @payload. Returns
+ * the error of the answer, or its length; the answer is left in @answer if it is not NULL.
+ */
+static int netlink_answer(int protocol, int type, const void *payload, int len, char *answer,
+			  int size)
+{
+	struct {
+		struct nlmsghdr h;
+		char payload[64];
+	} msg = { .h = {
+		.nlmsg_len = NLMSG_LENGTH(len),
+		.nlmsg_type = type,
+		.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+	} };
+	const struct nlmsghdr *h = (void *)answer;
+	int fd, n;
+
+	if (payload)
+		memcpy(msg.payload, payload, len);
+	fd = socket(AF_NETLINK, SOCK_RAW, protocol);
+	if (fd < 0)
+		return -errno;
+	n = send(fd, &msg, msg.h.nlmsg_len, 0);
+	if (n > 0)
+		n = recv(fd, answer, size, 0);
+	if (n < 0)
+		n = -errno;
+	else if (n >= (int)NLMSG_LENGTH(sizeof(int)) && h->nlmsg_type == NLMSG_ERROR)
+		n = *(const int *)NLMSG_DATA(h);
+	close(fd);
+	return n;
+}
+
+static int netlink_call(int protocol, int type, const void *payload, int len)
+{
+	_Alignas(struct nlmsghdr) char answer[1024];
+
+	return netlink_answer(protocol, type, payload, len, answer, sizeof(answer));
+}
+
+/* The number of a family of generic netlink, or a negative errno. */
+static int genl_family(const char *name)
+{
+	struct {
+		struct genlmsghdr g;
+		struct nlattr attr;
+		char name[16];
+	} ask = {
+		.g = { .cmd = CTRL_CMD_GETFAMILY, .version = 1 },
+		.attr = { .nla_type = CTRL_ATTR_FAMILY_NAME },
+	};
+	_Alignas(struct nlmsghdr) char answer[8192];
+	struct nlattr *a;
+	int n, at;
+
+	strncpy(ask.name, name, sizeof(ask.name) - 1);
+	ask.attr.nla_len = NLA_HDRLEN + strlen(name) + 1;
+	n = netlink_answer(NETLINK_GENERIC, GENL_ID_CTRL, &ask, sizeof(ask.g) +
+			   NLA_ALIGN(ask.attr.nla_len), answer, sizeof(answer));
+	for (at = NLMSG_LENGTH(GENL_HDRLEN); at + (int)sizeof(*a) <= n;
+	     at += NLA_ALIGN(a->nla_len)) {
+		a = (void *)(answer + at);
+		if (a->nla_len < sizeof(*a))
+			break;
+		if (a->nla_type == CTRL_ATTR_FAMILY_ID)
+			return *(__u16 *)(a + 1);
+	}
+	return n < 0 ? n : -ENOENT;
+}
+
+/* Put the caller into the cgroup of @dir, or of CGROUP_ROOT: 0 or -errno. */
+static int enter_cgroup(int dir)
+{
+	int fd = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = write(fd, "0", 1) == 1 ? 0 : -errno;
+	close(fd);
+	return err;
+}
+
+/* Sockets from elsewhere belong to the cgroup that created them, whoever uses them. */
+TEST_F(hooks, passed_in)
+{
+	struct seen *seen = self->skel->bss->seen;
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int root, tcp, udp, own;
+
+	root = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, root);
+	ASSERT_EQ(0, enter_cgroup(root));
+	tcp = socket(AF_INET, SOCK_STREAM, 0);
+	udp = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, tcp);
+	ASSERT_LE(0, udp);
+	ASSERT_EQ(0, enter_cgroup(self->cgroup));
+	EXPECT_EQ(0, bind(tcp, &a.sa, make_addr(&a, OTHER4, 0)));
+	EXPECT_EQ(0, listen(tcp, 1));
+	EXPECT_TRUE(has_ip(tcp, OTHER4));
+	EXPECT_EQ(0, connect(udp, &a.sa, make_addr(&a, PEER4, 9)));
+	EXPECT_TRUE(has_ip(udp, OTHER4));
+	EXPECT_EQ(0, seen[BIND4].runs);
+	EXPECT_EQ(0, seen[AUTOBIND].runs);
+	EXPECT_EQ(0, seen[CONNECT4].runs);
+
+	/* One that is created here is confined wherever the task goes. */
+	own = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, own);
+	ASSERT_EQ(0, enter_cgroup(root));
+	EXPECT_EQ(0, bind(own, &a.sa, make_addr(&a, OTHER4, 0)));
+	EXPECT_EQ(1, seen[BIND4].runs);
+	ASSERT_EQ(0, getsockname(own, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN4));
+	ASSERT_EQ(0, enter_cgroup(self->cgroup));
+	close(own);
+	close(udp);
+	close(tcp);
+	close(root);
+}
+
+/* A socket that had a port before the programs were attached keeps its address. */
+TEST_F(hooks, had_a_port)
+{
+	struct cgroup_sock *skel = self->skel;
+	struct seen *seen = skel->bss->seen;
+	union addr a;
+	int tcp, udp;
+
+	ASSERT_EQ(0, bpf_link__destroy(skel->links.one_ip_bind4));
+	skel->links.one_ip_bind4 = NULL;
+	tcp = socket(AF_INET, SOCK_STREAM, 0);
+	udp = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, tcp);
+	ASSERT_LE(0, udp);
+	ASSERT_EQ(0, bind(tcp, &a.sa, make_addr(&a, OTHER4, 0)));
+	ASSERT_EQ(0, bind(udp, &a.sa, make_addr(&a, OTHER4, 0)));
+	skel->links.one_ip_bind4 = bpf_program__attach_cgroup(skel->progs.one_ip_bind4,
+							      self->cgroup);
+	ASSERT_NE(NULL, skel->links.one_ip_bind4);
+	EXPECT_EQ(0, listen(tcp, 1));
+	EXPECT_TRUE(has_ip(tcp, OTHER4));
+	EXPECT_EQ(0, seen[BIND4].runs);
+	EXPECT_EQ(0, seen[AUTOBIND].runs);
+	/* connect runs, and bpf_bind() to the one IP fails: the policy refuses it. */
+	EXPECT_EQ(-1, connect(udp, &a.sa, make_addr(&a, PEER4, 9)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(1, seen[CONNECT4].runs);
+	close(udp);
+	close(tcp);
+}
+
+/* Namespaces of its own do not free a task of the programs of its cgroup. */
+TEST_F(hooks, namespaces)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct seen *seen = self->skel->bss->seen;
+	socklen_t len = sizeof(policy->netns);
+	union addr a;
+	int fd, status;
+	pid_t pid;
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
+			_exit(errno == EPERM || errno == EINVAL ? KSFT_SKIP : 1);
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (fd < 0 || getsockopt(fd, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */,
+					 &policy->netns, &len))
+			_exit(2);
+		policy->deny = 1 << BIND4;
+		if (!bind(fd, &a.sa, make_addr(&a, "0.0.0.0", 0)))
+			_exit(3);
+		_exit(errno == EPERM ? 0 : 4);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	policy->deny = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == KSFT_SKIP)
+		SKIP(return, "no user namespaces");
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(1, seen[BIND4].runs);
+}
+
 /* What needs a capability, or is not there: Documentation/bpf has the table. */
 TEST_F(hooks, ways_out)
 {
@@ -4774,10 +5152,31 @@ TEST_F(hooks, ways_out)
 		{ "L2TP on IPv6", AF_INET6, SOCK_DGRAM, 115, EPROTONOSUPPORT },
 		{ "UDP-Lite", AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, EPROTONOSUPPORT },
 	};
+	static const char route4[] = { 131, 7, 4, 10, 0, 0, 9, 0 };
+	static const char options6[8] = { 0, 0, 1, 4 };
+	static const int one = 1;
+	static const struct {
+		const char *name;
+		int domain, level, option;
+		const void *val;
+		socklen_t len;
+		int err;
+	} options[] = {
+		{ "IP_TRANSPARENT", AF_INET, IPPROTO_IP, IP_TRANSPARENT, &one, sizeof(one), EPERM },
+		{ "IPV6_TRANSPARENT", AF_INET6, IPPROTO_IPV6, 75, &one, sizeof(one), EPERM },
+		{ "IPv4 source route", AF_INET, IPPROTO_IP, IP_OPTIONS, route4, sizeof(route4),
+		  EPERM },
+		{ "IPv6 destination options", AF_INET6, IPPROTO_IPV6, IPV6_DSTOPTS, options6,
+		  sizeof(options6), EPERM },
+		{ "TCP_REPAIR", AF_INET, IPPROTO_TCP, TCP_REPAIR, &one, sizeof(one), EPERM },
+		{ "kTLS", AF_INET, IPPROTO_TCP, TCP_ULP, "tls", 4, ENOENT },
+	};
 	struct ifreq ifr = { .ifr_flags = 1 /* IFF_TUN */ };
-	int fd, i, one = 1;
+	int fd, i, mptcp;
 	union addr a;
 
+	mptcp = genl_family("mptcp_pm");
+	ASSERT_LT(0, mptcp);
 	ASSERT_EQ(0, drop_cap(CAP_NET_RAW));
 	ASSERT_EQ(0, drop_cap(CAP_NET_ADMIN));
 	for (i = 0; i < (int)ARRAY_LEN(sockets); i++) {
@@ -4791,10 +5190,26 @@ TEST_F(hooks, ways_out)
 		EXPECT_EQ(sockets[i].err, errno)
 			TH_LOG("%s", sockets[i].name);
 	}
+	for (i = 0; i < (int)ARRAY_LEN(options); i++) {
+		fd = socket(options[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, setsockopt(fd, options[i].level, options[i].option, options[i].val,
+					 options[i].len))
+			TH_LOG("%s: cover it, or document it", options[i].name);
+		EXPECT_EQ(options[i].err, errno)
+			TH_LOG("%s", options[i].name);
+		close(fd);
+	}
+	/* Tunnels, addresses and subflows are the administrator's to add. */
+	EXPECT_EQ(-EPERM, netlink_call(NETLINK_ROUTE, RTM_NEWLINK, NULL,
+				       sizeof(struct ifinfomsg)));
+	EXPECT_EQ(-EPERM, netlink_call(NETLINK_ROUTE, RTM_NEWADDR, NULL,
+				       sizeof(struct ifaddrmsg)));
+	EXPECT_EQ(-EPERM, netlink_call(NETLINK_GENERIC, mptcp, &(struct genlmsghdr){
+				       .cmd = 1 /* MPTCP_PM_CMD_ADD_ADDR */, .version = 1 },
+				       sizeof(struct genlmsghdr)));
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	ASSERT_LE(0, fd);
-	EXPECT_EQ(-1, setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &one, sizeof(one)));
-	EXPECT_EQ(EPERM, errno);
 	EXPECT_EQ(-1, ioctl(fd, SIOCGIFADDR + 1 /* SIOCSIFADDR */, &ifr));
 	EXPECT_EQ(EPERM, errno);
 	close(fd);

@@ -37,6 +37,7 @@ struct seen {
 /* As SocketBindDeny= of systemd: 0 is any. */
 struct bind_rule {
 	__u32 active;
+	__u32 post_bind;	/* deny all at post_bind */
 	__u32 family;
 	__u32 protocol;
 	__u32 first, last;	/* ports, in host byte order; last 0: any */

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/compiler.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +20,24 @@
 /* What it takes lies in the directory, under what is mounted there. */
 static const char * const layers[] = { "lower", "upper", "work" };
 
+#define OVERLAY_LAYERS "lowerdir=lower,upperdir=upper,workdir=work"
+
+/* A file system of size 0 has what @dir/file has, and cannot be written to. */
 static const struct {
 	const char *type, *mkfs;
 	off_t size;
 } kinds[] = {
 	[FS_EXT4_128]	 = { "ext4", "mkfs.ext4 -q -F -b 4096 -I 128 image", 32 << 20 },
 	[FS_EXT4_VERITY] = { "ext4", "mkfs.ext4 -q -F -b 4096 -O verity image", 32 << 20 },
-	[FS_XFS]	 = { "xfs", "mkfs.xfs -q -f -K image", 300 << 20 },
+	[FS_XFS]	 = {
+		"xfs", "mkfs.xfs -q -f -K -i exchange=1 image || mkfs.xfs -q -f -K image", 300 << 20
+	},
+	[FS_BTRFS]	 = { "btrfs", "mkfs.btrfs -q -f image", 256 << 20 },
+	[FS_SQUASHFS]	 = { "squashfs", "mksquashfs file image -quiet -no-progress" },
+	[FS_EROFS]	 = { "erofs" },
+	[FS_EROFS_FILE]	 = { "erofs" },
 	[FS_OVERLAY]	 = { "overlay" },
+	[FS_OVERLAY_META] = { "overlay" },
 	[FS_TMPFS]	 = { "tmpfs" },
 };
 
@@ -84,19 +96,106 @@ static int run(const char *command)
 
 static int mount_image(enum own_fs fs)
 {
-	int fd, err;
+	int fd, err = 0;
 
-	fd = open("image", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	err = ftruncate(fd, kinds[fs].size) ? -errno : 0;
-	close(fd);
+	if (kinds[fs].size) {
+		fd = open("image", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -errno;
+		err = ftruncate(fd, kinds[fs].size) ? -errno : 0;
+		close(fd);
+	}
 	err = err ?: run(kinds[fs].mkfs);
 	if (err)
 		return err;
-	/* Its loop device goes when it is unmounted. */
-	err = run("mount -o loop image .");
+	/* Its loop device is detached when it is unmounted. */
+	err = run(kinds[fs].size ? "mount -o loop image ." : "mount -o loop,ro image .");
 	return err && !kernel_has(kinds[fs].type) ? -EOPNOTSUPP : err;
+}
+
+#define EROFS_BLOCK 4096
+#define EROFS_NID(n) (EROFS_BLOCK + 32 * (n))
+
+/* The part of an erofs superblock that must not be zero, and inodes, in little endian. */
+struct erofs_super {
+	uint32_t magic, checksum, features;
+	uint8_t block_bits, slots;
+	uint16_t root_nid;
+	uint64_t inodes, epoch;
+	uint32_t nsec, blocks, meta_block;
+};
+
+struct erofs_inode {
+	uint16_t format, xattrs, mode, nlink;
+	uint32_t size, mtime, block, ino;
+	uint16_t uid, gid;
+	uint32_t reserved;
+};
+
+struct erofs_dirent {
+	uint64_t nid;
+	uint16_t name_at;
+	uint8_t type, reserved;
+} __packed;
+
+/*
+ * Blocks of an image without compression: the superblock, inodes 1 (a directory) and 2,
+ * the directory, and from EROFS_FILE_AT on the contents of "file".
+ */
+static int write_erofs(void)
+{
+	struct {
+		struct erofs_dirent dirent[3];
+		char names[7];
+	} __packed dir = {
+		.dirent = {
+			{ .nid = 1, .name_at = sizeof(dir.dirent), .type = 2 },
+			{ .nid = 1, .name_at = sizeof(dir.dirent) + 1, .type = 2 },
+			{ .nid = 2, .name_at = sizeof(dir.dirent) + 3, .type = 1 },
+		},
+		.names = { '.', '.', '.', 'f', 'i', 'l', 'e' },
+	};
+	const struct erofs_super super = {
+		.magic = 0xe0f5e1e2, .block_bits = 12, .root_nid = 1, .inodes = 2,
+		.blocks = EROFS_FILE_AT / EROFS_BLOCK + 1, .meta_block = 1,
+	};
+	struct erofs_inode inode[] = {
+		{ .mode = S_IFDIR | 0755, .nlink = 2, .size = sizeof(dir), .block = 2, .ino = 1 },
+		{ .mode = S_IFREG | 0755, .nlink = 1, .block = EROFS_FILE_AT / EROFS_BLOCK,
+		  .ino = 2 },
+	};
+	char data[EROFS_BLOCK] = "";
+	ssize_t size;
+	int in, out;
+	bool ok;
+
+	in = open("file", O_RDONLY | O_CLOEXEC);
+	out = open("image", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	size = read(in, data, sizeof(data));
+	inode[1].size = size;
+	ok = size > 0 && pwrite(out, &super, sizeof(super), 1024) == sizeof(super) &&
+	     pwrite(out, inode, sizeof(inode), EROFS_NID(1)) == sizeof(inode) &&
+	     pwrite(out, &dir, sizeof(dir), 2 * EROFS_BLOCK) == sizeof(dir) &&
+	     pwrite(out, data, sizeof(data), EROFS_FILE_AT) == sizeof(data) && !fsync(out);
+	close(in);
+	close(out);
+	return ok ? 0 : -EIO;
+}
+
+static int mount_erofs(bool on_device)
+{
+	int err = write_erofs();
+
+	if (err)
+		return err;
+	if (!kernel_has("erofs"))
+		return -EOPNOTSUPP;
+	if (on_device)
+		return run("mount -t erofs -o loop,ro image .");
+	if (!mount("image", ".", "erofs", MS_RDONLY, NULL))
+		return 0;
+	/* Without CONFIG_EROFS_FS_BACKED_BY_FILE */
+	return errno == ENOTBLK ? -EOPNOTSUPP : -errno;
 }
 
 static int mount_here(enum own_fs fs)
@@ -108,17 +207,22 @@ static int mount_here(enum own_fs fs)
 		return -errno;
 	if (fs == FS_FUSE || fs == FS_FUSE_HUNG)
 		return fuse_mount(fs == FS_FUSE_HUNG);
+	if (fs == FS_EROFS || fs == FS_EROFS_FILE)
+		return mount_erofs(fs == FS_EROFS);
 	if (kinds[fs].mkfs)
 		return mount_image(fs);
-	if (fs == FS_OVERLAY) {
+	if (fs == FS_OVERLAY || fs == FS_OVERLAY_META) {
 		for (i = 0; i < ARRAY_LEN(layers); i++)
 			if (mkdir(layers[i], 0755) && errno != EEXIST)
 				return -errno;
-		options = "lowerdir=lower,upperdir=upper,workdir=work";
+		options = fs == FS_OVERLAY ? OVERLAY_LAYERS :
+			  OVERLAY_LAYERS ",redirect_dir=on,metacopy=on,verity=on";
 	}
 	if (!mount(kinds[fs].type, ".", kinds[fs].type, 0, options))
 		return 0;
-	return errno == ENODEV ? -EOPNOTSUPP : -errno;
+	/* EINVAL: overlayfs does not have the options. */
+	return errno == ENODEV || (fs == FS_OVERLAY_META && errno == EINVAL) ?
+		-EOPNOTSUPP : -errno;
 }
 
 int fs_mount(enum own_fs fs, const char *dir)

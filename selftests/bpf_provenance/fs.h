@@ -10,11 +10,19 @@ enum own_fs {
 	FS_EXT4_128,		/* inodes of 128 bytes: times in whole seconds */
 	FS_EXT4_VERITY,
 	FS_XFS,
+	FS_BTRFS,
+	FS_SQUASHFS,		/* has what @dir/file has when it is mounted */
 	FS_OVERLAY,		/* over @dir/lower, which the caller may have made */
+	FS_OVERLAY_META,	/* the same, where chmod() copies no data; verity=on */
 	FS_TMPFS,
 	FS_FUSE,		/* its file is what @dir/file says when it is mounted */
 	FS_FUSE_HUNG,		/* the same, but a read is never answered */
+	FS_EROFS,		/* has what @dir/file has when it is mounted, on a device */
+	FS_EROFS_FILE,		/* the same in @dir/image, without one */
 };
+
+/* Where the image of FS_EROFS and FS_EROFS_FILE has the contents of its file. */
+#define EROFS_FILE_AT (3 * 4096)
 
 /* Does the file lie on a file system of this type, as /proc/filesystems names it? */
 bool fs_is(int fd, const char *type);

@@ -118,6 +118,7 @@ static int measure_hooks(void)
 	}
 	/* A policy denies all that its kernel lets it deny. */
 	bpf_program__set_autoload(skel->progs.deny_autobind, has_autobind());
+	use_all_protocols(skel->obj);
 	if (seeds_cgroup_sock__load(skel)) {
 		err = fail("load", errno);
 		goto out_skel;

@@ -153,11 +153,21 @@ int BPF_PROG(irqs_off, struct pt_regs *regs, long id)
 	return 0;
 }
 
+/* Where the task sleeps on purpose: not in a page fault, or in a system call of libbpf. */
+__u64 sleep_start, sleep_end;
+
 /* The scheduler holds the run queue's lock, with interrupts off. */
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	if (prev->pid == target && !preempt)
+	struct pt_regs *regs;
+	__u64 ip;
+
+	if (prev->pid != target || preempt)
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	ip = PT_REGS_IP(regs);
+	if (ip >= sleep_start && ip < sleep_end)
 		look(on_target() && !bpf_in_interrupt());
 	return 0;
 }
@@ -319,6 +329,8 @@ int BPF_PROG(in_mmap, unsigned long addr)
 	if (!on_target() || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
 	seen.query_err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+	if (!seen.query_err && rec.start <= query_addr && rec.end > query_addr)
+		seen.queries++;
 	bpf_local_irq_save(&flags);
 	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
 	while (bpf_iter_task_vma_next(&it))
@@ -337,7 +349,7 @@ int BPF_PROG(in_mmap, unsigned long addr)
 __u64 query_flags;
 __u32 query_size, query_shift;
 long query_result;
-char query_out[2 * sizeof(struct record) + sizeof(__u64)];
+char query_out[4096 + 2 * sizeof(__u64)];
 
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(query_once, struct pt_regs *regs, long id)
@@ -378,6 +390,192 @@ int BPF_PROG(other_task, struct pt_regs *regs, long id)
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	bpf_task_release(task);
+	seen.runs++;
+	return 0;
+}
+
+struct foreign foreign;
+
+/*
+ * Of the walk that runs. As variables of the program, each combination of their values would
+ * be a state for the verifier to check.
+ */
+static struct {
+	__u64 end, mm, sentinels;
+} volatile walked;
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(foreign_task, struct pt_regs *regs, long id)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	__u64 mm = 0;
+	struct task_struct *task;
+	long err;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	foreign.asked++;
+	task = bpf_task_from_pid(other_pid);
+	if (!task) {
+		foreign.no_task++;
+		return 0;
+	}
+	walked.end = 0;
+	walked.mm = 0;
+	walked.sentinels = 0;
+	err = bpf_iter_task_vma_new(&it, task, 0);
+	if (err == -2)			/* -ENOENT */
+		foreign.no_mm++;
+	else if (err == -16)		/* -EBUSY */
+		foreign.busy++;
+	else if (err)
+		foreign.err = err;
+	else
+		foreign.walks++;
+	while ((vma = bpf_iter_task_vma_next(&it))) {
+		/* As a number: the pointer ends with the step. */
+		bpf_probe_read_kernel(&mm, sizeof(mm), &vma->vm_mm);
+		if (vma->vm_start < walked.end || vma->vm_end <= vma->vm_start ||
+		    (walked.mm && mm != walked.mm))
+			foreign.wrong++;
+		walked.mm = mm;
+		walked.end = vma->vm_end;
+		if (vma->vm_start == SENTINEL)
+			walked.sentinels++;
+		foreign.vmas++;
+	}
+	if (!err && bpf_ksym_exists(bpf_iter_task_vma_error))
+		err = bpf_iter_task_vma_error(&it);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_task_release(task);
+	if (err == -11)			/* -EAGAIN */
+		foreign.left_out++;
+	if (err)
+		return 0;
+	foreign.complete++;
+	if (!walked.sentinels)
+		foreign.missing++;
+	if (walked.sentinels > 1)
+		foreign.twice++;
+	return 0;
+}
+
+/* In prlimit(), which holds the alloc_lock of the task that it is for. */
+SEC("?lsm/task_setrlimit")
+int BPF_PROG(alloc_lock, struct task_struct *p, unsigned int resource)
+{
+	struct bpf_iter_task_vma it;
+	bool own = p->pid == target;
+
+	if (!on_target() || (!own && p->pid != other_pid))
+		return 0;
+	other_err[own] = bpf_iter_task_vma_new(&it, p, 0);
+	other_vmas = 0;
+	while (bpf_iter_task_vma_next(&it))
+		other_vmas++;
+	if (bpf_ksym_exists(bpf_iter_task_vma_error) &&
+	    bpf_iter_task_vma_error(&it) != other_err[own])
+		other_err[own] = 1;
+	bpf_iter_task_vma_destroy(&it);
+	seen.runs++;
+	return 0;
+}
+
+/* They take all memory of the sizes that the state of a walk may have. */
+struct half_kib {
+	char data[480];
+};
+
+struct kib {
+	char data[990];
+};
+
+struct taken {
+	struct half_kib __kptr *half_kib;
+	struct kib __kptr *kib;
+};
+
+#define MAX_TAKEN 256
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TAKEN);
+	__type(key, __u32);
+	__type(value, struct taken);
+} taken SEC(".maps");
+
+/* With interrupts off, nothing refills that memory. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(no_memory, struct pt_regs *regs, long id)
+{
+	struct bpf_iter_task_vma it;
+	struct half_kib *half_kib;
+	unsigned long flags;
+	struct kib *kib;
+	struct taken *t;
+	__u32 key;
+	int i;
+
+	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_iter_task_vma_error))
+		return 0;
+	bpf_local_irq_save(&flags);
+	bpf_for(i, 0, MAX_TAKEN) {
+		key = i;
+		t = bpf_map_lookup_elem(&taken, &key);
+		if (!t)
+			break;
+		half_kib = bpf_obj_new(struct half_kib);
+		if (half_kib) {
+			seen.nr_records++;
+			half_kib = bpf_kptr_xchg(&t->half_kib, half_kib);
+			if (half_kib)
+				bpf_obj_drop(half_kib);
+		}
+		kib = bpf_obj_new(struct kib);
+		if (kib) {
+			kib = bpf_kptr_xchg(&t->kib, kib);
+			if (kib)
+				bpf_obj_drop(kib);
+		}
+	}
+	seen.walk_err = bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	if (bpf_iter_task_vma_next(&it))
+		seen.nr_vmas++;
+	seen.query_err = bpf_iter_task_vma_error(&it);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_for(i, 0, MAX_TAKEN) {
+		key = i;
+		t = bpf_map_lookup_elem(&taken, &key);
+		if (!t)
+			break;
+		half_kib = bpf_kptr_xchg(&t->half_kib, NULL);
+		if (half_kib)
+			bpf_obj_drop(half_kib);
+		kib = bpf_kptr_xchg(&t->kib, NULL);
+		if (kib)
+			bpf_obj_drop(kib);
+	}
+	bpf_local_irq_restore(&flags);
+	seen.runs++;
+	return 0;
+}
+
+/* With interrupts on, and off. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(both_ways, struct pt_regs *regs, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_iter_task_vma it;
+	unsigned long flags;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	walk();
+	bpf_local_irq_save(&flags);
+	other_err[1] = bpf_iter_task_vma_new(&it, task, 0);
+	bpf_iter_task_vma_destroy(&it);
+	bpf_local_irq_restore(&flags);
 	seen.runs++;
 	return 0;
 }
@@ -836,10 +1034,27 @@ mapped_above:
 
 /* --- contention ------------------------------------------------------------------- */
 
-bool with_find_vma;
+bool with_find_vma, with_walk;
 __u64 contentions, samples, answered;
 long sampled_err;	/* one that is no sign of a writer */
 struct mm_struct *target_mm;
+
+/* The first step of a walk that begins at the address. */
+static long walk_at(struct task_struct *task, __u64 addr)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	long err;
+
+	err = bpf_iter_task_vma_new(&it, task, addr);
+	vma = bpf_iter_task_vma_next(&it);
+	if (bpf_ksym_exists(bpf_iter_task_vma_error))
+		err = err ?: bpf_iter_task_vma_error(&it);
+	if (!err && (!vma || vma->vm_start > addr || vma->vm_end <= addr))
+		err = 1;
+	bpf_iter_task_vma_destroy(&it);
+	return err;
+}
 
 SEC("?perf_event")
 int sample_4khz(void *ctx)
@@ -853,6 +1068,8 @@ int sample_4khz(void *ctx)
 	target_mm = task->mm;
 	if (with_find_vma)
 		err = bpf_find_vma(task, query_addr, found, NULL, 0);
+	else if (with_walk)
+		err = walk_at(task, query_addr);
 	else if (bpf_ksym_exists(bpf_task_vma_query))
 		err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
 	samples++;

@@ -8,6 +8,8 @@
  *  query.*	flags against PROCMAP_QUERY, sizes, resuming, the token; in mmap(),
  *		fork(), exec() and exit() of the task itself; irqs on
  *  end.*	what comes after the end of a walk
+ *  foreign	a walk over a task that forks, maps, executes and exits meanwhile
+ *  alloc_lock, no_memory, no_vma_lock	errors of bpf_iter_task_vma_new()
  *  storm.*	another thread changes mappings whose address, file and offset
  *		belong together: a record in which they don't fails the test
  *  files.*	another thread maps new files in the place of others, which are
@@ -36,6 +38,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -136,8 +139,28 @@ static int copy_self(char *dir, size_t dir_size, char *path, size_t size)
 struct copy {
 	char dir[200], path[256];
 	uintptr_t text;		/* where it is mapped otherwise */
+	size_t size;
 	char *map;
 };
+
+/* Reads the build ID of the file at @addr, and so has it kept if IDs of that file are. */
+static bool has_build_id(const void *addr)
+{
+	char id[20];
+	struct procmap_query q = {
+		.size = sizeof(q),
+		.query_addr = (uintptr_t)addr,
+		.build_id_size = sizeof(id),
+		.build_id_addr = (uintptr_t)id,
+	};
+	bool has;
+	int fd;
+
+	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	has = fd >= 0 && !ioctl(fd, PROCMAP_QUERY, &q) && q.build_id_size;
+	close(fd);
+	return has;
+}
 
 static int make_copy(struct copy *copy)
 {
@@ -153,10 +176,12 @@ static int make_copy(struct copy *copy)
 	if (fd < 0)
 		return fd;
 	copy->text = text->start;
-	copy->map = mmap(NULL, text->end - text->start, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd,
-			 text->offset);
+	copy->size = text->end - text->start;
+	copy->map = mmap(NULL, copy->size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, text->offset);
 	close(fd);
-	return copy->map == MAP_FAILED ? -ENOMEM : 0;
+	if (copy->map == MAP_FAILED)
+		return -ENOMEM;
+	return has_build_id(copy->map) ? 0 : -ENODATA;
 }
 
 static void *in_copy(const struct copy *copy, const void *function)
@@ -311,7 +336,12 @@ FIXTURE_SETUP(context)
 	self->skel->bss->sample_nr = SYS_getppid;
 	self->skel->bss->query_addr = (uintptr_t)&read_maps;
 	self->skel->bss->fault_addr = (uintptr_t)self->page;
-#ifndef __x86_64__
+#ifdef __x86_64__
+	self->skel->bss->sleep_start = (uintptr_t)self->copy.map;
+	self->skel->bss->sleep_end = (uintptr_t)self->copy.map + self->copy.size;
+#else
+	/* syscall() of the C library */
+	self->skel->bss->sleep_end = -1;
 	if (variant->trigger == NMI || variant->trigger == INT3)
 		SKIP(return, "not known how to get there but on x86");
 #endif
@@ -418,7 +448,7 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 			self->syscall(SYS_getppid, 0, 0);
 		break;
 	case SWITCH:
-		/* Each of these gives the CPU away, at least to the idle task. */
+		/* Each of these has another task run, at least the idle task. */
 		while (READ_ONCE(seen->runs) < SAMPLES)
 			self->syscall(SYS_nanosleep, (long)&soon, 0);
 		break;
@@ -773,6 +803,10 @@ TEST_F(query, errors)
 	EXPECT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, 2 * size));
 	EXPECT_FALSE(all_zeros(out, size));
 	EXPECT_TRUE(all_zeros(out + size, size));
+	/* More than an NMI should clear is not touched at all. */
+	EXPECT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, 4096));
+	EXPECT_EQ(-E2BIG, query(self->skel, (uintptr_t)&read_maps, 0, 4097));
+	EXPECT_EQ('\xff', out[0]);
 
 	EXPECT_EQ(-ENOENT, query(self->skel, 0, 0, size));
 	EXPECT_EQ(-ENOENT, query(self->skel, ~0ULL, 0, size));
@@ -1030,7 +1064,10 @@ TEST_F(query, asleep)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 }
 
-/* LSM hook within mmap(), interrupts on, and off: the task itself is changing mappings. */
+/*
+ * LSM hook within mmap(), interrupts on, and off: the task itself has mmap_lock for
+ * writing, and has locked no mapping.
+ */
 TEST_F(query, within_mmap)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -1044,9 +1081,10 @@ TEST_F(query, within_mmap)
 	task_vma__detach(self->skel);
 	ASSERT_NE(MAP_FAILED, p);
 	ASSERT_EQ(1, seen->runs);
-	EXPECT_EQ(-EAGAIN, seen->query_err);
-	EXPECT_EQ(0, seen->nr_records);
-	EXPECT_EQ(-EAGAIN, seen->find_vma_err);
+	EXPECT_EQ(0, seen->query_err);
+	EXPECT_EQ(1, seen->queries);
+	EXPECT_EQ(n, seen->nr_records);
+	EXPECT_EQ(0, seen->find_vma_err);
 	EXPECT_EQ(0, seen->walk_err);
 	EXPECT_EQ(n, seen->nr_vmas);
 	munmap(p, PAGE_SIZE);
@@ -1102,12 +1140,15 @@ static void do_unmap_all(struct task_vma *skel)
 	_exit(1);
 }
 
-/* fentry within fork(): the task itself has mmap_lock for writing. */
+/*
+ * fentry within fork(): the task itself has mmap_lock for writing, and has locked the
+ * mappings that are copied, not those that are still to be.
+ */
 TEST_F(query, within_fork)
 {
 	struct seen *seen = &self->skel->bss->seen;
 
-	ASSERT_LT(VMAS_COPIED, read_maps());
+	ASSERT_LT(VMAS_COPIED + 5, read_maps());
 	load_query(_metadata, self->skel, self->skel->progs.in_fork, NULL);
 	run_child(_metadata, self->skel, do_nothing, 0);
 	EXPECT_EQ(-EAGAIN, seen->walk_err);
@@ -2046,6 +2087,180 @@ TEST(other_task)
 	task_vma__destroy(skel);
 }
 
+/* Of the task that is walked, in memory that it shares with the one that walks. */
+struct walked {
+	pid_t mapper, executer;
+	unsigned long forks;
+};
+
+/*
+ * Maps, and forks a child that executes another program, which exits; and so on. Its
+ * copy of the sentinel stays, until the child has another mm.
+ */
+static void map_and_fork(struct walked *w)
+{
+	int i, status;
+	pid_t pid;
+	void *p;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_to_cpu(1);
+	for (;;) {
+		for (i = 0; i < 20; i++) {
+			p = mmap(NULL, 3 * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			mprotect(p + PAGE_SIZE, PAGE_SIZE, PROT_NONE);
+			munmap(p, 3 * PAGE_SIZE);
+		}
+		pid = fork();
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			WRITE_ONCE(w->executer, getpid());
+			execl("tiny", "tiny", NULL);
+			_exit(1);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+			_exit(1);
+		WRITE_ONCE(w->forks, w->forks + 1);
+	}
+}
+
+/*
+ * Syscall entry, on another CPU than the task that is walked. First the task that forks,
+ * then its children, which execute and exit.
+ */
+TEST(foreign)
+{
+	struct task_vma *skel = task_vma__open();
+	struct foreign forks, execs;
+	struct walked *w;
+	unsigned long n;
+	void *sentinel;
+	int status;
+	pid_t pid;
+
+	ASSERT_NE(NULL, skel);
+	if (pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	sentinel = mmap((void *)SENTINEL, PAGE_SIZE, PROT_READ,
+			MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ASSERT_EQ((void *)SENTINEL, sentinel);
+	w = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, w);
+	skel->bss->target = gettid();
+	skel->bss->sample_nr = SYS_getppid;
+	load_query(_metadata, skel, skel->progs.foreign_task, NULL);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		map_and_fork(w);
+
+	skel->bss->other_pid = pid;
+	for (n = READ_ONCE(w->forks) + 10; READ_ONCE(w->forks) < n;) {
+		syscall(SYS_getppid);
+		ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
+	}
+	forks = skel->bss->foreign;
+	memset(&skel->bss->foreign, 0, sizeof(skel->bss->foreign));
+	for (n = READ_ONCE(w->forks) + 10; READ_ONCE(w->forks) < n;) {
+		skel->bss->other_pid = READ_ONCE(w->executer);
+		syscall(SYS_getppid);
+		ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
+	}
+	execs = skel->bss->foreign;
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+
+	EXPECT_LT(10, forks.complete);
+	EXPECT_EQ(0, forks.wrong);
+	EXPECT_EQ(0, forks.missing);
+	EXPECT_EQ(0, forks.twice);
+	EXPECT_EQ(0, forks.no_mm + forks.no_task);
+	EXPECT_EQ(0, forks.err);
+	EXPECT_LT(10, execs.walks);
+	EXPECT_EQ(0, execs.wrong);
+	/* It has none after exec(). */
+	EXPECT_LT(0, execs.missing);
+	EXPECT_EQ(0, execs.twice);
+	/* It has exited, and the next one is not there yet. */
+	EXPECT_LT(0, execs.no_mm + execs.no_task);
+	EXPECT_EQ(0, execs.err);
+	TH_LOG("forking: %llu walks, %llu complete, %llu left something out, %llu busy",
+	       forks.walks, forks.complete, forks.left_out, forks.busy);
+	TH_LOG("executing: %llu walks, %llu complete, %llu left something out, %llu busy, %llu without mm",
+	       execs.walks, execs.complete, execs.left_out, execs.busy,
+	       execs.no_mm + execs.no_task);
+	task_vma__destroy(skel);
+}
+
+/* LSM hook within prlimit(), where the task's alloc_lock is taken: only current needs none. */
+TEST(alloc_lock)
+{
+	struct task_vma *skel = task_vma__open();
+	struct rlimit limit;
+	pid_t pid;
+
+	ASSERT_NE(NULL, skel);
+	ASSERT_EQ(0, getrlimit(RLIMIT_CORE, &limit));
+	skel->bss->target = gettid();
+	skel->bss->other_err[0] = 1;
+	skel->bss->other_err[1] = 1;
+	load_query(_metadata, skel, skel->progs.alloc_lock, NULL);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	skel->bss->other_pid = pid;
+	ASSERT_EQ(0, prlimit(pid, RLIMIT_CORE, &limit, NULL));
+	EXPECT_EQ(1, skel->bss->seen.runs);
+	EXPECT_EQ(-EBUSY, skel->bss->other_err[0]);
+	EXPECT_EQ(0, skel->bss->other_vmas);
+	ASSERT_EQ(0, setrlimit(RLIMIT_CORE, &limit));
+	EXPECT_EQ(2, skel->bss->seen.runs);
+	EXPECT_EQ(0, skel->bss->other_err[1]);
+	EXPECT_LT(10, skel->bss->other_vmas);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	task_vma__destroy(skel);
+}
+
+/* Interrupts off: no memory for the state of a walk. */
+TEST_F(query, no_memory)
+{
+	struct seen *seen = &self->skel->bss->seen;
+
+	load_query(_metadata, self->skel, self->skel->progs.no_memory, NULL);
+	syscall(SYS_getppid);
+	ASSERT_EQ(1, seen->runs);
+	EXPECT_LT(0, seen->nr_records);
+	EXPECT_EQ(-ENOMEM, seen->walk_err);
+	EXPECT_EQ(0, seen->nr_vmas);
+	EXPECT_EQ(-ENOMEM, seen->query_err);
+}
+
+/* A kernel without CONFIG_PER_VMA_LOCK: walks with interrupts on only. */
+TEST(no_vma_lock)
+{
+	struct task_vma *skel;
+
+	if (has_symbol("lock_vma_under_rcu"))
+		SKIP(return, "for kernels without CONFIG_PER_VMA_LOCK");
+	skel = task_vma__open();
+	ASSERT_NE(NULL, skel);
+	skel->bss->target = gettid();
+	skel->bss->sample_nr = SYS_getppid;
+	load_query(_metadata, skel, skel->progs.both_ways, NULL);
+	syscall(SYS_getppid);
+	EXPECT_EQ(1, skel->bss->seen.runs);
+	EXPECT_EQ(0, skel->bss->seen.walk_err);
+	EXPECT_EQ(read_maps(), skel->bss->seen.nr_vmas);
+	EXPECT_EQ(-EOPNOTSUPP, skel->bss->other_err[1]);
+	EXPECT_FALSE(has_query());
+	task_vma__destroy(skel);
+}
+
 /*
  * fentry within fork(), interrupts on: the walk sees all mappings that are not copied yet,
  * as it does where it leaves out without a word what it can't lock.
@@ -2126,7 +2341,7 @@ static unsigned long map_and_unmap(struct task_vma *skel, unsigned long samples)
  */
 TEST_F(writer, contention)
 {
-	unsigned long find_vma, query;
+	unsigned long find_vma, query, walk;
 	int event;
 
 	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
@@ -2148,12 +2363,57 @@ TEST_F(writer, contention)
 	EXPECT_LT(0, find_vma);
 
 	self->skel->bss->with_find_vma = false;
+	self->skel->bss->with_walk = true;
+	walk = map_and_unmap(self->skel, WRITER_SAMPLES);
+	TH_LOG("bpf_iter_task_vma_next(): %llu of %llu samples answered, the writer waited %lu times",
+	       self->skel->bss->answered, self->skel->bss->samples, walk);
+	EXPECT_EQ(0, walk);
+	EXPECT_LE(self->skel->bss->samples * 95, self->skel->bss->answered * 100);
+
+	self->skel->bss->with_walk = false;
 	query = map_and_unmap(self->skel, WRITER_SAMPLES);
 	TH_LOG("bpf_task_vma_query(): %llu of %llu samples answered, the writer waited %lu times",
 	       self->skel->bss->answered, self->skel->bss->samples, query);
 	EXPECT_EQ(0, query);
-	EXPECT_LT(0, self->skel->bss->answered);
+	EXPECT_LE(self->skel->bss->samples * 95, self->skel->bss->answered * 100);
 	EXPECT_EQ(0, self->skel->bss->sampled_err);
+}
+
+/*
+ * Hard interrupt, 4 kHz, on top of a thread that maps, protects and unmaps: the mapping
+ * that is looked up is none of these, so there is always an answer.
+ */
+TEST_F(writer, own)
+{
+	struct task_vma__bss *bss = self->skel->bss;
+	int event, i, walk;
+	void *p;
+
+	ASSERT_EQ(0, pin_to_cpu(1));
+	bss->target = gettid();
+	bss->query_addr = (uintptr_t)&read_maps;
+	event = cpu_clock_event(1, 250 * 1000);
+	ASSERT_LE(0, event);
+	self->link = bpf_program__attach_perf_event(self->skel->progs.sample_4khz, event);
+	ASSERT_NE(NULL, self->link);
+	for (walk = 0; walk < 2; walk++) {
+		WRITE_ONCE(bss->with_walk, walk);
+		WRITE_ONCE(bss->answered, 0);
+		/* What interrupts between these two is answered, and not counted. */
+		WRITE_ONCE(bss->samples, 0);
+		while (READ_ONCE(bss->samples) < WRITER_SAMPLES)
+			for (i = 0; i < 100; i++) {
+				p = mmap(NULL, 3 * PAGE_SIZE, PROT_READ,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+				mprotect(p + PAGE_SIZE, PAGE_SIZE, PROT_NONE);
+				munmap(p, 3 * PAGE_SIZE);
+			}
+		TH_LOG("%s: %llu of %llu samples answered",
+		       walk ? "bpf_iter_task_vma_next()" : "bpf_task_vma_query()",
+		       bss->answered, bss->samples);
+		EXPECT_LE(bss->samples, bss->answered);
+	}
+	EXPECT_EQ(0, bss->sampled_err);
 }
 
 /* --- exit -------------------------------------------------------------------------- */

@@ -83,6 +83,19 @@ struct split_storm {
 	__u64 sentinels_missing, sentinels_twice;
 };
 
+/* Walks over a task that forks, maps, executes and exits meanwhile. */
+struct foreign {
+	__u64 asked, walks, complete;
+	__u64 left_out;		/* walks that left something out */
+	__u64 no_task, no_mm, busy;
+	__u64 vmas;
+	__u64 wrong;		/* steps that go backwards, or out of the address space */
+	__u64 missing, twice;	/* of the sentinel, in complete walks */
+	__s64 err;		/* another one */
+};
+
+#define SENTINEL 0x7e0000000000UL
+
 /* --- fuzzing -------------------------------------------------------------------- */
 
 #define FUZZ_PAGES 64

@@ -35,7 +35,8 @@ struct reader_record {
 	uint64_t addr;
 	uint32_t len;
 	uint16_t name_off;
-	uint16_t kind;
+	uint8_t kind;
+	uint8_t prefix_len;
 	uint32_t prog_type;
 	uint32_t attach_type;
 	uint64_t load_time;

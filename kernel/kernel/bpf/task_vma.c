@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which file and offset does an address of current belong to? For BPF programs
- * that sample, in any context. See Documentation/bpf/task_vma.rst.
+ * From an address of current to a file and an offset, for BPF programs that sample, in
+ * any context. See Documentation/bpf/task_vma.rst.
  */
 #include <linux/bpf.h>
 #include <linux/btf.h>
@@ -19,17 +19,17 @@
 #include <linux/vma_snapshot.h>
 
 /**
- * enum bpf_task_vma_build_id - what is known of the build ID of a mapping
+ * enum bpf_task_vma_build_id - status of the build ID of a mapping
  * @BPF_TASK_VMA_BUILD_ID_NO_FILE: no file is mapped
  * @BPF_TASK_VMA_BUILD_ID_VALID: it is in the record
- * @BPF_TASK_VMA_BUILD_ID_NONE: the file has none, or is no ELF file
- * @BPF_TASK_VMA_BUILD_ID_PENDING: not known now. It has been asked for, and may
- *	be known when the task has been in user mode, if it goes there again, and
- *	if not too many others that run had asked on this CPU
- * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not known, and asking again soon doesn't help:
- *	build IDs of this file are not kept, because nothing tells when it is
- *	written to, or it is open for write, or kernel.build_id_cache is 0, or the
- *	kernel has no CONFIG_BUILD_ID_CACHE
+ * @BPF_TASK_VMA_BUILD_ID_NONE: the file has none, or is not an ELF file
+ * @BPF_TASK_VMA_BUILD_ID_PENDING: not in the cache. It was requested, and is read
+ *	when the task returns to user mode. The request is dropped if the task does
+ *	not return there, or if eight requests of this CPU were waiting
+ * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not in the cache, and asking again soon doesn't
+ *	help: build IDs of this file are not kept, because the kernel does not
+ *	notice all writes to it, or it is open for write, or kernel.build_id_cache
+ *	is 0, or the kernel has no CONFIG_BUILD_ID_CACHE
  */
 enum bpf_task_vma_build_id {
 	BPF_TASK_VMA_BUILD_ID_NO_FILE,
@@ -40,28 +40,29 @@ enum bpf_task_vma_build_id {
 };
 
 /**
- * struct bpf_task_vma_record - what bpf_task_vma_query() says of a mapping
+ * struct bpf_task_vma_record - a mapping, as bpf_task_vma_query() returns it
  * @start: first address, in bytes
- * @end: first address behind it, in bytes
+ * @end: first address past the end, in bytes
  * @offset: offset of @start in the file, in bytes; 0 if no file is mapped
  * @ino: inode number of the file, 0 if no file is mapped. This and @dev_major,
  *	@dev_minor are what /proc/PID/maps shows
  * @mm: a token that stands for the address space: equal for two records of one
- *	task if it did not call exec() in between, and otherwise different, except
- *	for a chance of one in 2^64
+ *	task if it did not call exec() in between, and otherwise different with a
+ *	probability of 1 - 2^-64
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
  * @seq: another one whenever the address space may have changed in between, until
  *	it wraps around, after 2^31 changes. To be compared for equality only: two
  *	records with equal @mm and @seq, and less than that in between, were true
- *	at the same time. Both are there also where there is no such mapping
+ *	at the same time. Odd if another mapping was being changed. @mm and @seq are
+ *	also set if there is no such mapping
  * @dev_major: major number of the file's device, 0 if no file is mapped
  * @dev_minor: its minor number
- * @generation: of the inode, 0 where the file system has none: with it, a
- *	file is told from one that has got its inode number later
+ * @generation: of the inode, 0 if the file system has none: it distinguishes a
+ *	file from a later one with the same inode number
  * @build_id_status: enum bpf_task_vma_build_id
- * @build_id_len: length of the build ID in bytes, 0 if there is none here
+ * @build_id_len: length of the build ID in bytes, 0 if @build_id is not valid
  * @reserved: 0
- * @build_id: GNU build ID of the file, and zeros behind it
+ * @build_id: GNU build ID of the file, padded with zeros
  * @reserved2: 0
  *
  * New fields are only added at the end.
@@ -97,7 +98,7 @@ struct bpf_task_vma_record {
 
 static siphash_key_t token_key __ro_after_init;
 
-/* The last token on each CPU: hashing takes longer than the rest of a point query. */
+/* The last token on each CPU: hashing takes longer than all else in a point query. */
 struct token_cache {
 	const struct mm_struct *mm;
 	u64 exec_id;
@@ -107,13 +108,13 @@ struct token_cache {
 static DEFINE_PER_CPU(struct token_cache, token_cache);
 
 /*
- * The address of an mm is another's later. exec() counts up self_exec_id, which is part
- * of the token for this reason: a task that gets the same memory again has another token.
- * Records go to user space, so the address is hashed with a key.
+ * The memory of an mm may become that of the next one. exec() increments self_exec_id,
+ * which is part of the token for this reason: a task that gets the same memory again has
+ * another token. User space may read records, so the address is hashed with a key.
  *
- * The token depends on mm and exec_id alone, so that a cached one never gets stale. An
- * interrupt, or an NMI, that comes in between has the same current, and so writes what is
- * being written, or what was read.
+ * The token depends only on mm and exec_id, so that a cached one never gets stale. An
+ * interrupt, or an NMI, in the middle of this has the same current, and so stores the
+ * same values.
  */
 static u64 mm_token(const struct mm_struct *mm)
 {
@@ -127,7 +128,7 @@ static u64 mm_token(const struct mm_struct *mm)
 
 	token = siphash_2u64((unsigned long)mm, exec_id, &token_key);
 	WRITE_ONCE(c->mm, NULL);
-	/* Not to be found before it is complete. */
+	/* It must not be found before it is complete. */
 	barrier();
 	WRITE_ONCE(c->exec_id, exec_id);
 	WRITE_ONCE(c->token, token);
@@ -144,7 +145,7 @@ static u32 permissions(vm_flags_t flags)
 	       (flags & VM_MAYSHARE ? PROCMAP_QUERY_VMA_SHARED : 0);
 }
 
-/* Does a mapping with these @perms have what @flags asks for? As in PROCMAP_QUERY. */
+/* Does a mapping with these @perms match @flags? As in PROCMAP_QUERY. */
 static bool matches(const struct vma_snapshot *snap, u32 perms, u64 flags)
 {
 	if (flags & PROCMAP_QUERY_FILE_BACKED_VMA && !snap->file)
@@ -152,7 +153,7 @@ static bool matches(const struct vma_snapshot *snap, u32 perms, u64 flags)
 	return !(flags & PERMISSIONS & ~perms);
 }
 
-/* What @rec says of it. @rec may be the program's: nothing is read from it. */
+/* @rec may be in memory of the program: nothing is read from it. */
 static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 			 const struct vma_snapshot *snap)
 {
@@ -168,14 +169,14 @@ static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 		break;
 	case -EAGAIN:
 		status = BPF_TASK_VMA_BUILD_ID_PENDING;
-		/* Not for what is stale, of which the caller says -EAGAIN. */
+		/* If it is stale, the caller returns -EAGAIN. */
 		if (!vma_snapshot_stale(mm, snap))
 			build_id_request(snap->start);
 		break;
 	default:
 		status = BPF_TASK_VMA_BUILD_ID_UNKNOWN;
 	}
-	/* Nothing else clears it. */
+	/* The caller does not clear it. */
 	if (status != BPF_TASK_VMA_BUILD_ID_VALID) {
 		memset(rec->build_id, 0, sizeof(rec->build_id));
 		len = 0;
@@ -216,7 +217,7 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 	}
 
 	if (snap.file) {
-		/* First, so that the identity need not be kept over a call. */
+		/* First, so that the identity need not be saved across a call. */
 		set_build_id(rec, mm, &snap);
 		err = vma_snapshot_file_id(mm, &snap, &id);
 		if (err)
@@ -242,7 +243,7 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 	return 0;
 
 no_match:
-	/* True at one moment as well: how a walk knows that it was one to its end. */
+	/* With @mm and @seq, a walk can check that it was a snapshot up to its end. */
 	memset(rec, 0, sizeof(*rec));
 	rec->end = err == -EINPROGRESS ? addr : 0;
 	rec->mm = mm_token(mm);
@@ -253,51 +254,53 @@ no_match:
 __bpf_kfunc_start_defs();
 
 /**
- * bpf_task_vma_query() - what is mapped at an address of the current task?
+ * bpf_task_vma_query() - look up the mapping at an address of the current task
  * @addr:	user address, in bytes
- * @flags:	those of PROCMAP_QUERY, enum procmap_query_flags. 0: the mapping
- *		that has @addr. PROCMAP_QUERY_COVERING_OR_NEXT_VMA: or else the
- *		next one above. PROCMAP_QUERY_FILE_BACKED_VMA and the permissions:
- *		only mappings that have that
+ * @flags:	flags of PROCMAP_QUERY, enum procmap_query_flags. 0: the mapping
+ *		at @addr. PROCMAP_QUERY_COVERING_OR_NEXT_VMA: or else the next one
+ *		above. PROCMAP_QUERY_FILE_BACKED_VMA and the permissions: only
+ *		mappings of files, or with these permissions
  * @out:	filled with a struct bpf_task_vma_record
  * @out__sz:	size of @out in bytes, at least that of the record when it was
  *		introduced. A newer kernel fills as much of its record as fits; an
- *		older one fills zeros behind its own
+ *		older one fills its own, and zeros after it
  *
- * A record is true as a whole: its fields were read while nobody was changing
- * mappings. Takes no lock, no reference, and doesn't wait. How long it takes is
- * bounded while nobody changes mappings: a descent of the tree starts again for as
- * long as writers on other CPUs replace the nodes that it meets. A loop that asks
- * for the mapping at or after the end of the one before is a walk, with the guarantees of bpf_iter_task_vma_new(). If it asks for all
- * mappings, with no further flag, and all its records, that of the -ENOENT at the
- * end included, have the same @mm and @seq, it is a snapshot of the address space.
+ * A record is true as a whole: its fields were read while nobody was changing the
+ * mapping. Takes no lock and no reference, and never waits. The time that it takes
+ * is bounded while nobody changes mappings: a descent of the tree starts again each
+ * time that a writer on another CPU replaced the node that it is in. A loop that asks
+ * for the mapping at or after the end of the one before is a walk, with the
+ * guarantees of bpf_iter_task_vma_new(). If it asks for all mappings, with no further
+ * flag, and all its records, including that of the -ENOENT at the end, have the same
+ * @mm and the same even @seq, it is a snapshot of the address space.
  *
- * Paths and names like [heap] can't be had without a lock, and are not given.
- * [vsyscall] is no mapping. The build ID comes from the kernel's cache, which a
- * program that calls this switches on; no file is read.
+ * Paths and names like [heap] are not returned, as they require a lock. [vsyscall] is
+ * not a mapping. The build ID comes from the kernel's cache, which is on while a
+ * program that calls this is loaded; no file is read.
  *
  * Context: any, NMI included.
  *
- * Return: 0; -ENOENT: there is no such mapping, or, where @mm is 0, the task has no
- * user memory of its own, as kernel threads, or the machine no such address;
- * -EAGAIN: mappings are being changed, maybe by what this program runs on top of:
- * trying again at once can't help then; -EINPROGRESS: there was no match in as many
- * mappings as one call looks at: to go on, ask again at the record's @end; -EINVAL:
- * unknown @flags, or @out__sz is too small; -E2BIG: @out__sz is larger than a page.
- * With -E2BIG, nothing is written to @out; with other errors, it is zeros but for @mm
- * and @seq with -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
+ * Return: 0; -ENOENT: there is no such mapping, or, if @mm is 0, the task has no
+ * user memory of its own (a kernel thread), or @addr is above ULONG_MAX; -EAGAIN:
+ * the mapping is being changed, or, without a flag, nothing is mapped there while
+ * other mappings are being changed. If this program runs on top of the writer, trying
+ * again at once can't help; -EINPROGRESS: none of the 64 mappings that one call looks
+ * at matched: to continue, ask again at the record's @end; -EINVAL: unknown @flags, or
+ * @out__sz is too small; -E2BIG: @out__sz is larger than a page. With -E2BIG, nothing
+ * is written to @out; with other errors, it is all zeros, except @mm and @seq with
+ * -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
  */
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {
 	struct task_struct *task = current;
 	struct mm_struct *mm = task->mm;
-	/* Filled in as a whole, if it is used at all. */
+	/* Filled in completely before it is used. */
 	struct bpf_task_vma_record copy __uninitialized, *rec = out;
-	int err;
+	int err, tries = VMA_SNAPSHOT_TRIES;
 
 	BUILD_BUG_ON(sizeof(*rec) != RECORD_SIZE_VER0);
 
-	/* Not even to be zeroed in an NMI. */
+	/* Too much to be cleared in an NMI. */
 	if (unlikely(out__sz > PAGE_SIZE))
 		return -E2BIG;
 
@@ -309,8 +312,11 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 		goto nothing;
 	if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
 		rec = &copy;
-	scoped_guard(rcu)
-		err = query(mm, addr, flags, rec);
+	scoped_guard(rcu) {
+		do
+			err = query(mm, addr, flags, rec);
+		while (unlikely(err == -EAGAIN) && --tries);
+	}
 	if (unlikely(err == -EAGAIN))
 		goto nothing;
 	if (rec != out)
@@ -330,7 +336,7 @@ BTF_KFUNCS_START(task_vma_kfunc_ids)
 BTF_ID_FLAGS(func, bpf_task_vma_query)
 BTF_KFUNCS_END(task_vma_kfunc_ids)
 
-/* Programs that trace: for others, current is whoever happens to be there. */
+/* Tracing programs only: for others, current is an unrelated task. */
 static const struct btf_kfunc_id_set task_vma_kfunc_set = {
 	.owner = THIS_MODULE,
 	.set   = &task_vma_kfunc_ids,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How long the pointers last that an open-coded iterator returns: those to an object that
- * only the iterator keeps end with the next step, and with the iterator.
+ * Lifetime of the pointers that an open-coded iterator returns. A pointer to an object
+ * that only the iterator keeps ends with the next step, and with the iterator.
  */
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
@@ -15,6 +15,9 @@ struct cgroup *bpf_cgroup_from_id(u64 cgid) __ksym;
 void bpf_cgroup_release(struct cgroup *p) __ksym;
 struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
+
+/* Programs of the type fentry must return 0. */
+int result;
 
 SEC("?raw_tp")
 __failure __msg("invalid mem access 'scalar'")
@@ -84,7 +87,7 @@ int vma_after_next(void *ctx)
 	return ret;
 }
 
-/* The last step, which returns NULL, has put the file, too. */
+/* The last step, which returns NULL, puts the file as well. */
 SEC("?raw_tp")
 __failure __msg("invalid mem access 'scalar'")
 int vma_after_last_next(void *ctx)
@@ -125,7 +128,7 @@ int file_after_next(void *ctx)
 	return ret;
 }
 
-/* The same, from one round of a loop to another. */
+/* The same, from one iteration of a loop to the next. */
 SEC("?raw_tp")
 __failure __msg("invalid mem access 'scalar'")
 int vma_of_last_round(void *ctx)
@@ -247,7 +250,6 @@ int css_task_after_next(void *ctx)
 	struct cgroup *cgrp = bpf_cgroup_from_id(bpf_get_current_cgroup_id());
 	struct task_struct *first, *second;
 	struct bpf_iter_css_task it;
-	int ret = 0;
 
 	if (!cgrp)
 		return 0;
@@ -256,14 +258,14 @@ int css_task_after_next(void *ctx)
 	if (first) {
 		second = bpf_iter_css_task_next(&it);
 		if (second)
-			ret = first->pid == second->pid;
+			result = first->pid == second->pid;
 	}
 	bpf_iter_css_task_destroy(&it);
 	bpf_cgroup_release(cgrp);
-	return ret;
+	return 0;
 }
 
-/* A reference of its own outlives the iterator. */
+/* A reference that the program acquired outlives the iterator. */
 SEC("?fentry.s/" SYS_PREFIX "sys_getpgid")
 __success
 int css_task_acquired(void *ctx)
@@ -271,7 +273,6 @@ int css_task_acquired(void *ctx)
 	struct cgroup *cgrp = bpf_cgroup_from_id(bpf_get_current_cgroup_id());
 	struct task_struct *task, *mine = NULL;
 	struct bpf_iter_css_task it;
-	int ret = 0;
 
 	if (!cgrp)
 		return 0;
@@ -281,11 +282,11 @@ int css_task_acquired(void *ctx)
 		mine = bpf_task_acquire(task);
 	bpf_iter_css_task_destroy(&it);
 	if (mine) {
-		ret = mine->pid;
+		result = mine->pid;
 		bpf_task_release(mine);
 	}
 	bpf_cgroup_release(cgrp);
-	return ret;
+	return 0;
 }
 
 SEC("?syscall")
@@ -301,7 +302,7 @@ int kmem_cache_after_destroy(void *ctx)
 	return s ? s->size : 0;
 }
 
-/* RCU keeps the tasks of this iterator, whatever step it is at. */
+/* RCU keeps the tasks of this iterator, whatever its position. */
 SEC("?raw_tp")
 __success
 int task_after_next(void *ctx)

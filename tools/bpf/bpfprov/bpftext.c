@@ -23,7 +23,7 @@ void bpf_text_tag(const char *name, uint8_t *tag)
 		tag[i] = byte;
 }
 
-/* The name is from @off to the end of what is not the record's ring_id. */
+/* The name is at @off and ends before the ring_id at the end of the record. */
 static void copy_name(struct bpf_text *t, const struct perf_event_header *h, size_t off)
 {
 	const char *name = (const char *)h + off;
@@ -65,7 +65,7 @@ bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t)
 		return false;
 	*t = (struct bpf_text){ .addr = r->addr, .len = r->len };
 	copy_name(t, h, sizeof(*r));
-	/* What kernels without bpf_subprog say of each image. */
+	/* Kernels without bpf_subprog report one page for each image. */
 	t->len_is_guess = *t->name && strncmp(t->name, "bpf_prog_", 9) &&
 			  t->len == sysconf(_SC_PAGESIZE);
 	return true;
@@ -103,10 +103,10 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 	for (i = 0; i < t.sub_cnt && i < MAX_SUBPROGS; i++) {
 		t.sub_id = i;
 		t.len = i < info.nr_jited_func_lens ? lens[i] : 0;
-		/* Without a JIT it is the interpreter's. */
+		/* An interpreted program has no text of its own. */
 		t.addr = t.len ? addrs[i] : 0;
 		memcpy(t.tag, info.tag, sizeof(t.tag));
-		/* Symbols begin at the text, which is a little behind the image's start. */
+		/* Symbols begin at the text, which is a few bytes after the start of the image. */
 		s = k && t.addr ? ksyms_find(k, t.addr) : NULL;
 		if (s && s->is_bpf && s->addr == t.addr) {
 			snprintf(t.name, sizeof(t.name), "%s", s->name);

@@ -11,7 +11,7 @@
 
 #define BPF_TEXT_NAME	128
 
-/* One subprogram, or an image that the kernel made to call programs. */
+/* A subprogram, or an image that the kernel generated to call programs. */
 struct bpf_text {
 	uint64_t addr;		/* 0: no JIT, or hidden */
 	uint32_t len;		/* 0: not known */
@@ -22,18 +22,18 @@ struct bpf_text {
 	uint32_t uid;
 	uint64_t load_time;	/* CLOCK_BOOTTIME, ns */
 	uint8_t tag[8];		/* of the subprogram */
-	char name[BPF_TEXT_NAME];	/* as in kallsyms where it is there */
+	char name[BPF_TEXT_NAME];	/* as in kallsyms, if it is listed there */
 };
 
 typedef void (*bpf_text_fn)(void *ctx, const struct bpf_text *t);
 
 /*
- * Call @fn for each subprogram of the program @id. @k, which may be NULL, knows
- * their names. Returns 0, -ENOENT when the program has gone, or another -errno.
+ * Call @fn for each subprogram of the program @id, with names from @k, which may be NULL.
+ * Returns 0, -ENOENT if the program was unloaded, or another -errno.
  */
 int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx);
 
-/* The same for all programs that are loaded. Those that go meanwhile are left out. */
+/* Likewise for all loaded programs. Skips those that are being unloaded. */
 int bpf_text_all(const struct ksyms *k, bpf_text_fn fn, void *ctx);
 
 /* As in PERF_RECORD_BPF_EVENT, from SUBPROG_LOAD on. */
@@ -45,7 +45,8 @@ struct subprog_record {
 	uint32_t sub_id, sub_cnt;
 	uint64_t addr;
 	uint32_t len;
-	uint16_t name_off, kind;
+	uint16_t name_off;
+	uint8_t kind, prefix_len;
 	uint32_t prog_type, attach_type;
 	uint64_t load_time;
 	uint64_t seq;
@@ -59,11 +60,11 @@ struct ksymbol_record {
 	char name[];
 };
 
-/* What a record says of a text. False: it is too short. */
+/* Convert a record. False: the record is too short. */
 bool bpf_text_of_subprog(const struct perf_event_header *h, struct bpf_text *t);
 bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t);
 
-/* The tag in a name that begins with bpf_prog_TAG; else @tag is left alone. */
+/* Store the tag of a name that begins with bpf_prog_TAG; else leave @tag unchanged. */
 void bpf_text_tag(const char *name, uint8_t *tag);
 
 #endif

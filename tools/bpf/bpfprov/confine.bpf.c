@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The hooks that hold a cgroup to its addresses.
+ * The hooks that restrict a cgroup to its addresses.
  *
- * Each reads the policy once, through a map in a map: the one that is there when
- * it starts is the one that it goes by, and replacing it is one update, before
- * and after which every hook has a whole policy. Without one they refuse.
+ * Each reads the policy once, through a map in a map, so replacing it is a single update:
+ * a hook uses either the old or the new policy as a whole. Without a policy they refuse.
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
@@ -81,7 +80,7 @@ static __always_inline bool is_own6(const struct policy *p, const struct words *
 	       a->w[2] == p->ip6[2] && a->w[3] == p->ip6[3];
 }
 
-/* Was it the cgroup's, when a hook that ran just before gave it? */
+/* Is it from the previous policy, set by a hook that ran before the update? */
 static __always_inline bool was_own4(const struct policy *p, __u32 ip)
 {
 	return ip && ip == p->old_ip4;
@@ -117,7 +116,7 @@ static __always_inline void set_user_ip6(struct bpf_sock_addr *ctx, const struct
 	ctx->user_ip6[3] = a->w[3];
 }
 
-/* What a task named, by what it was sent to instead; in network byte order. */
+/* Maps a socket and a redirected destination to the original one. In network byte order. */
 struct reverse_key {
 	__u64 cookie;
 	__u32 ip[4];
@@ -159,7 +158,7 @@ static __always_inline void remember(struct bpf_sock_addr *ctx, const struct wor
 	bpf_map_update_elem(&reverse, &key, &value, BPF_ANY);
 }
 
-/* It goes where the task says: so do the answers. */
+/* Not redirected: neither are the answers. */
 static __always_inline void forget(struct bpf_sock_addr *ctx, const struct words *to, __u32 port)
 {
 	struct reverse_key key = reverse_key(ctx, to, port);
@@ -168,7 +167,7 @@ static __always_inline void forget(struct bpf_sock_addr *ctx, const struct words
 		bpf_map_delete_elem(&reverse, &key);
 }
 
-/* Is this localhost allowed as it is? */
+/* Is it exempt by --allow-localhost? */
 static __always_inline bool is_allowed(const struct policy *p, const struct words *a, __u32 port)
 {
 	__u32 i;
@@ -186,8 +185,8 @@ static __always_inline bool is_allowed(const struct policy *p, const struct word
 }
 
 /*
- * Where what is for localhost:@port goes: to what --map says for this family,
- * else to the cgroup's own address, which is what localhost means there.
+ * The destination of traffic for localhost:@port: that of --map for this family, else the
+ * cgroup's own address. Returns the port.
  */
 static __always_inline __u16 localhost_is(const struct policy *p, bool ip4, __u16 port,
 					  struct words *to)
@@ -210,8 +209,8 @@ static __always_inline __u16 localhost_is(const struct policy *p, bool ip4, __u1
 }
 
 /*
- * "Any" is localhost, too, as a destination. Returns true for a localhost that stays what
- * it is.
+ * As a destination, "any" is localhost, too. Returns true if it is exempt by
+ * --allow-localhost.
  */
 static __always_inline bool redirect4(const struct policy *p, struct bpf_sock_addr *ctx)
 {
@@ -256,7 +255,7 @@ static __always_inline bool redirect6(const struct policy *p, struct bpf_sock_ad
 	return false;
 }
 
-/* An answer, and getpeername(), are from whom the task has named. */
+/* Report the destination that the task used as the source of an answer, and as peer. */
 static __always_inline void name4(struct bpf_sock_addr *ctx)
 {
 	struct words from = mapped(ctx->user_ip4);
@@ -283,8 +282,8 @@ static __always_inline void name6(struct bpf_sock_addr *ctx)
 }
 
 /*
- * What the system call returns: EADDRNOTAVAIL says that the policy has an address
- * which this host has not; everything else is EPERM.
+ * The system call returns EADDRNOTAVAIL if the host does not have the policy's address, and
+ * EPERM in all other cases.
  */
 static __always_inline int bind_result(int err)
 {
@@ -296,8 +295,8 @@ static __always_inline int bind_result(int err)
 }
 
 /*
- * A local address that was asked for, or "any": the cgroup's own, which localhost
- * and any become, or none.
+ * Check a requested local address: "any" and localhost become the cgroup's own, others are
+ * refused.
  */
 static __always_inline int local4(const struct policy *p, struct bpf_sock_addr *ctx)
 {
@@ -310,8 +309,8 @@ static __always_inline int local4(const struct policy *p, struct bpf_sock_addr *
 }
 
 /*
- * A socket that is to have any address gets one of each family. Where the kernel has room
- * for one only, that is the IPv6 one. Without an IPv6 address it becomes one for IPv4.
+ * A socket that is bound to any address gets one of each family. If the kernel supports only
+ * one, it is the IPv6 address. Without an IPv6 address the socket is bound to the IPv4 one.
  */
 static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *ctx)
 {
@@ -329,7 +328,7 @@ static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *
 		if (!is_any(&a) && !is_localhost6(&a) && !is_own6(p, &a))
 			return REFUSE;
 		to = own6(p);
-		/* A kernel without this loads no program that could get here. */
+		/* has_dual is constant: other kernels would refuse the access. */
 		if (has_dual && p->has_ip4 && is_any(&a))
 			ctx->user_ip4 = p->ip4;
 	}
@@ -337,7 +336,7 @@ static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *
 	return ALLOW;
 }
 
-/* Raw sockets have a protocol in the place of the port, and may be bound at any time. */
+/* src_port of a raw socket is its protocol, and it may be bound again at any time. */
 static __always_inline bool is_bound(const struct bpf_sock_addr *ctx)
 {
 	return ctx->sk->src_port && ctx->type != SOCK_RAW;
@@ -348,7 +347,7 @@ static __always_inline struct words bound6(const struct bpf_sock *sk)
 	return (struct words){ { sk->src_ip6[0], sk->src_ip6[1], sk->src_ip6[2], sk->src_ip6[3] } };
 }
 
-/* AF_INET6 sockets have their IPv4 address in both places, but for those of SCTP. */
+/* AF_INET6 sockets have an IPv4 address in both places, except those of SCTP. */
 static __always_inline bool is_bound_to4(const struct bpf_sock_addr *ctx, __u32 ip)
 {
 	struct words a;
@@ -362,8 +361,8 @@ static __always_inline bool is_bound_to4(const struct bpf_sock_addr *ctx, __u32 
 }
 
 /*
- * A source for a localhost that stays what it is, whose servers may want to see localhost.
- * A socket that has the cgroup's address goes by that.
+ * Source for a destination that is exempt by --allow-localhost: localhost, which servers may
+ * require. A bound socket keeps its address.
  */
 static __always_inline int local_source(const struct policy *p, struct bpf_sock_addr *ctx,
 					bool is_ip4, bool from_mapped)
@@ -386,8 +385,8 @@ static __always_inline int local_source(const struct policy *p, struct bpf_sock_
 }
 
 /*
- * A socket that is bound already was bound through these hooks, or before they
- * came: then it does not connect.
+ * A bound socket was bound through these hooks, or before they were attached; in the latter
+ * case it may not connect.
  */
 static __always_inline int source4(const struct policy *p, struct bpf_sock_addr *ctx,
 				   bool from_mapped)
@@ -425,8 +424,8 @@ static __always_inline int source6(const struct policy *p, struct bpf_sock_addr 
 }
 
 /*
- * user_family is not looked at: a kernel without this series shows bind4 and
- * sendmsg4 what the task wrote, AF_UNSPEC included.
+ * user_family is not checked: older kernels pass the family that the task wrote to bind4
+ * and sendmsg4, which can be AF_UNSPEC.
  */
 SEC("cgroup/bind4")
 int bind4(struct bpf_sock_addr *ctx)
@@ -444,7 +443,7 @@ int bind6(struct bpf_sock_addr *ctx)
 	return p ? local6(p, ctx) : REFUSE;
 }
 
-/* What the kernel binds without being asked for an address. */
+/* Sockets that the kernel binds without bind(). */
 SEC("cgroup/autobind")
 int autobind(struct bpf_sock_addr *ctx)
 {
@@ -453,7 +452,7 @@ int autobind(struct bpf_sock_addr *ctx)
 
 	if (!p)
 		return REFUSE;
-	/* What bind() was for is the cgroup's: localhost comes from local_source(). */
+	/* bind() gives no localhost address: this one is from local_source(). */
 	if (ctx->user_family == AF_INET) {
 		if (p->allowed && is_localhost4(ctx->user_ip4))
 			return ALLOW;
@@ -467,7 +466,7 @@ int autobind(struct bpf_sock_addr *ctx)
 	return local6(p, ctx);
 }
 
-/* A last look at what is bound, whoever changed it. */
+/* Check the resulting address, which programs of other owners may have changed. */
 SEC("cgroup/post_bind4")
 int post_bind4(struct bpf_sock *ctx)
 {
@@ -519,8 +518,8 @@ int connect6(struct bpf_sock_addr *ctx)
 }
 
 /*
- * A source that is named is to be the cgroup's; one that is not becomes it. A socket that
- * was bound to what the cgroup had before goes on sending from there.
+ * The source must be the cgroup's address, and is set if there is none. A socket that is
+ * bound to the address of the previous policy can still send from there.
  */
 SEC("cgroup/sendmsg4")
 int sendmsg4(struct bpf_sock_addr *ctx)

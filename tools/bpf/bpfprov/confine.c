@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov confine - hold a cgroup to its addresses.
+ * bpfprov confine - restrict a cgroup to its addresses.
  *
- * A cgroup that is confined has a directory in the BPF file system, named after
- * its ID: the links to its hooks, which keep them attached, and "policy", the map
- * that they all read. Who changes it holds a lock on that directory.
+ * A confined cgroup has a directory in the BPF file system, named after its ID: the links
+ * of its hooks, which keep them attached, and "policy", the map that all of them read.
+ * A process that changes it holds a lock on that directory.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -28,9 +28,9 @@
 #define BPFFS		"/sys/fs/bpf"
 #define CONFINE_DIR	BPFFS "/bpfprov"
 #define BPFFS_MAGIC	0xcafe4a11
-/* CONFINE_DIR and an ID. */
+/* Size of a path: CONFINE_DIR and an ID. */
 #define DIR_SIZE	64
-/* What to do about a cgroup that comes and goes. */
+/* Advice for a cgroup that is removed and made again. */
 #define REMAKE	"a unit's ExecStartPre=+bpfprov confine --self ... confines each new one"
 
 static struct {
@@ -44,30 +44,30 @@ enum { OPT_IP = 1, OPT_MAP, OPT_ALLOW, OPT_SHOW, OPT_REMOVE, OPT_SELF };
 static const struct argp_option options[] = {
 	{ "ip", OPT_IP, "ADDR", 0, "the address; once for IPv4, once for IPv6", 0 },
 	{ "map", OPT_MAP, "localhost:PORT=ADDR:PORT", 0,
-	  "what goes to localhost:PORT goes to ADDR:PORT; [ADDR6]:PORT for IPv6", 0 },
+	  "send traffic for localhost:PORT to ADDR:PORT; [ADDR6]:PORT for IPv6", 0 },
 	{ "allow-localhost", OPT_ALLOW, "ADDR[:PORT]", 0,
-	  "this localhost stays what it is, as 127.0.0.53:53 for DNS", 0 },
-	{ "show", OPT_SHOW, NULL, 0, "show what is confined to what; all of it without CGROUP", 0 },
-	{ "self", OPT_SELF, NULL, 0, "the cgroup that this program runs in, for ExecStartPre=", 0 },
-	{ "remove", OPT_REMOVE, NULL, 0, "confine it no more", 0 },
+	  "do not redirect this localhost address, such as 127.0.0.53:53 for DNS", 0 },
+	{ "show", OPT_SHOW, NULL, 0, "show the policy; without CGROUP, all policies", 0 },
+	{ "self", OPT_SELF, NULL, 0, "use the cgroup of this process, for ExecStartPre=", 0 },
+	{ "remove", OPT_REMOVE, NULL, 0, "remove the policy", 0 },
 	{}
 };
 
 static const char doc[] =
-	"Hold the sockets of a cgroup, and of those below it, to one IP address per family.\n"
+	"Restrict the sockets of a cgroup, and of those below it, to one IP address per family.\n"
 	"\vExample:\n"
 	"  bpfprov confine web --ip 192.0.2.10 --map localhost:5432=192.0.2.20:5432\n"
 	"  bpfprov confine --show\n"
 	"  bpfprov confine web --remove\n"
 	"\n"
-	"CGROUP is a path, or one below /sys/fs/cgroup. Listening on any address or\n"
-	"on localhost listens on ADDR; connections come from ADDR; localhost is ADDR,\n"
-	"but for the ports that --map sends elsewhere. Any other local address, and a\n"
-	"family without ADDR, is refused with EPERM. It stays when this program ends.\n"
-	"It ends with the cgroup: a unit's ExecStartPre=+bpfprov confine --self --ip ADDR\n"
-	"confines the cgroup of each start. localhost that --allow-localhost names is left\n"
-	"as it is. A second call replaces addresses and maps in one step. Sockets that are bound\n"
-	"or connected already stay as they are.\n"
+	"CGROUP is a path, or one below /sys/fs/cgroup. A socket that listens on any address\n"
+	"or on localhost listens on ADDR; connections come from ADDR; localhost is ADDR,\n"
+	"except ports redirected by --map, and addresses given to --allow-localhost. Any other\n"
+	"local address, and a family without ADDR, is refused with EPERM.\n"
+	"The policy outlives this program. It is lost with the cgroup: a unit's\n"
+	"ExecStartPre=+bpfprov confine --self --ip ADDR confines the cgroup at each start.\n"
+	"A second call replaces addresses and maps in one step. Sockets that are bound or\n"
+	"connected already are not changed.\n"
 	"Needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN.";
 
 static bool parse_ip(const char *s, __u32 ip[4], bool *is_ip4)
@@ -80,7 +80,7 @@ static bool parse_ip(const char *s, __u32 ip[4], bool *is_ip4)
 		return ip[3] && ntohl(ip[3]) >> 28 != 0xe && ntohl(ip[3]) != 0xffffffff;
 	if (inet_pton(AF_INET6, s, ip) != 1)
 		return false;
-	/* any, mapped, multicast; and link-local, which needs an interface. */
+	/* Refuse any, mapped, multicast, and link-local, which needs an interface. */
 	return (ip[0] || ip[1] || (ip[2] && ip[2] != htonl(0xffff)) || ntohl(ip[3]) == 1) &&
 	       (ntohl(ip[0]) >> 24) != 0xff && (ntohl(ip[0]) >> 22) != 0xfe80 >> 6;
 }
@@ -153,7 +153,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case OPT_IP:
 		if (!parse_ip(arg, ip, &is_ip4))
-			argp_error(state, "--ip %s is no address to hold a socket to", arg);
+			argp_error(state, "--ip %s: sockets cannot be bound to it", arg);
 		if (is_ip4 ? p->has_ip4 : p->has_ip6)
 			argp_error(state, "--ip %s is a second address of its family", arg);
 		if (is_ip4) {
@@ -213,11 +213,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* --- hooks ------------------------------------------------------------------ */
 
-/*
- * Names of programs and of pins. autobind comes first and post_bind next, so that no
- * socket that the others have let pass is refused later; nothing depends on the rest of
- * the order.
- */
+/* Names of programs and of pins, in the order of attaching. */
 static const char * const hook_names[] = {
 	"autobind", "bind4", "bind6", "connect4", "connect6", "sendmsg4", "sendmsg6",
 	"post_bind4", "post_bind6", "recvmsg4", "recvmsg6", "getpeername4", "getpeername6",
@@ -242,7 +238,7 @@ static bool have_bpffs(void)
 	return false;
 }
 
-/* A directory of what is confined, with a lock on it; -1 with errno. */
+/* Open and lock the directory of a confined cgroup; -1 with errno. */
 static int lock_dir(const char *dir, bool make)
 {
 	struct stat mine, there;
@@ -258,7 +254,7 @@ static int lock_dir(const char *dir, bool make)
 		close(fd);
 		return -1;
 	}
-	/* Removed by who had the lock before, and maybe made anew by another. */
+	/* The previous owner of the lock may have removed it, and another made it again. */
 	if (fstat(fd, &mine) || stat(dir, &there) || mine.st_ino != there.st_ino ||
 	    mine.st_dev != there.st_dev) {
 		close(fd);
@@ -276,7 +272,7 @@ static int pinned(const char *dir, const char *name)
 	return bpf_obj_get(path);
 }
 
-/* The pin whose cgroup is still there; a link that was detached names none. */
+/* Is the link pinned, and attached? One that was detached has no cgroup. */
 static bool is_attached(const char *dir, const char *name)
 {
 	struct bpf_link_info info = {};
@@ -292,7 +288,7 @@ static bool is_attached(const char *dir, const char *name)
 
 /* --- policies ---------------------------------------------------------------- */
 
-/* A map that holds @p, for the map of maps; or -1 with errno. */
+/* A map with @p, for the map of maps; or -1 with errno. */
 static int make_policy_map(const struct policy *p)
 {
 	__u32 zero = 0;
@@ -323,7 +319,7 @@ static bool read_policy(int policies, struct policy *p)
 	return ok;
 }
 
-/* Returns 0 when @policies has it: from then on, all that is attached goes by it. */
+/* Returns 0 if it was replaced: from then on, all attached hooks use @p. */
 static int replace_policy(int policies, const struct policy *p)
 {
 	__u32 zero = 0;
@@ -347,7 +343,7 @@ static void unpin(const char *dir, const char *name)
 	unlink(path);
 }
 
-/* Attach what is missing. On an error everything that this call did is undone. */
+/* Attach the missing hooks. On an error, detach those that this call has attached. */
 static int attach(struct hook *hooks, int cgroup, const char *dir)
 {
 	char path[DIR_SIZE + 256];
@@ -360,7 +356,7 @@ static int attach(struct hook *hooks, int cgroup, const char *dir)
 		fd = bpf_link_create(bpf_program__fd(hooks[i].prog), cgroup,
 				     bpf_program__expected_attach_type(hooks[i].prog), NULL);
 		err = fd < 0 ? -errno : 0;
-		/* One that was detached is still pinned. */
+		/* A link that was detached is still pinned. */
 		unpin(dir, hook_names[i]);
 		snprintf(path, sizeof(path), "%s/%s", dir, hook_names[i]);
 		if (!err && bpf_obj_pin(fd, path))
@@ -385,8 +381,8 @@ static void remove_dir(const char *dir)
 	int link;
 
 	/*
-	 * The links first: without a policy they would refuse everything. Taking the
-	 * last reference detaches them some time later; this is to be over now.
+	 * The links first: without a policy the hooks would refuse everything. Detach them
+	 * explicitly, because dropping the last reference does it some time later.
 	 */
 	while (d && (e = readdir(d))) {
 		if (*e->d_name == '.' || !strcmp(e->d_name, "policy") ||
@@ -427,11 +423,50 @@ static bool has_dual(void)
 	return fd >= 0;
 }
 
+#ifndef BPF_F_ALL_PROTOCOLS
+#define BPF_F_ALL_PROTOCOLS (1U << 8)
+#endif
+
+/* Do programs at bind, post_bind and connect run for SCTP, ping and raw sockets? */
+static bool has_all_protocols(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET4_CONNECT,
+		    .prog_flags = BPF_F_ALL_PROTOCOLS);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "has_all", "GPL", insns,
+			       ARRAY_LEN(insns), &opts);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* The policy is for all protocols. A kernel without the flag refuses it with EINVAL. */
+static void use_all_protocols(struct confine_bpf *skel)
+{
+	struct bpf_program *progs[] = {
+		skel->progs.bind4, skel->progs.bind6, skel->progs.post_bind4,
+		skel->progs.post_bind6, skel->progs.connect4, skel->progs.connect6,
+	};
+	size_t i;
+
+	if (!has_all_protocols()) {
+		say("%sreduced:%s SCTP and raw sockets, and bind() of ping sockets, are not confined on this kernel",
+		    colour(stderr, YELLOW), colour(stderr, PLAIN));
+		return;
+	}
+	for (i = 0; i < ARRAY_LEN(progs); i++)
+		bpf_program__set_flags(progs[i], BPF_F_ALL_PROTOCOLS);
+}
+
 /* --- other cgroups that are confined --------------------------------------------- */
 
 enum state {
 	CONFINED,
-	NOT_WHOLE,	/* the cgroup is there, and a hook is not attached */
+	NOT_WHOLE,	/* the cgroup exists, and a hook is not attached */
 	REMADE,		/* another cgroup has its path */
 	REMOVED,
 };
@@ -457,7 +492,7 @@ static enum state state_of(const char *dir, const char *id, const struct policy 
 	return CONFINED;
 }
 
-/* The policy in @dir. False: there is none, or it is of another version. */
+/* Read the policy in @dir. False: there is none, or it is of another version. */
 static bool policy_in(const char *dir, struct policy *p)
 {
 	int policies = pinned(dir, "policy");
@@ -470,7 +505,7 @@ static bool policy_in(const char *dir, struct policy *p)
 	return ok;
 }
 
-/* Call @fn for each cgroup that was confined, until it returns other than 0. */
+/* Call @fn for each confined cgroup, until it returns a value other than 0. */
 static int each_confined(int (*fn)(void *ctx, const char *dir, const char *id), void *ctx)
 {
 	char dir[DIR_SIZE];
@@ -498,8 +533,8 @@ static bool is_below(const char *path, const char *top)
 }
 
 /*
- * Hooks of a cgroup and of those above it all have to agree. Where one allows an address
- * that another refuses, no socket can be bound.
+ * The hooks of a cgroup and of its ancestors must agree. If one allows an address that
+ * another one refuses, no socket can be bound.
  */
 static bool allows_more(const struct policy *p, const struct policy *than)
 {
@@ -507,7 +542,7 @@ static bool allows_more(const struct policy *p, const struct policy *than)
 	       (p->has_ip6 && (!than->has_ip6 || memcmp(p->ip6, than->ip6, sizeof(p->ip6))));
 }
 
-/* Refuse what could not work; forget what was here before the cgroup was made again. */
+/* Refuse a policy that contradicts another; remove that of an old cgroup at the same path. */
 static int check_other(void *ctx, const char *dir, const char *id)
 {
 	const char *path = ctx;
@@ -544,8 +579,8 @@ static int check_other(void *ctx, const char *dir, const char *id)
 /* --- confine ------------------------------------------------------------------ */
 
 /*
- * The last address that is not the one of now: sockets that have it keep it, also when
- * the same policy is applied again.
+ * Remember the last address that differs from the new one: sockets that have it can still
+ * send, even if the same policy is applied again.
  */
 static void keep_old(struct policy *p, const struct policy *old)
 {
@@ -571,7 +606,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	p->version = POLICY_VERSION;
 	snprintf(p->cgroup, sizeof(p->cgroup), "%s", path);
 	if (!has_feature(AUTOBIND))
-		say_reduced(AUTOBIND, "who listens or sends without bind() is not confined");
+		say_reduced(AUTOBIND, "listen() and send() without bind() are not confined");
 
 	lock = lock_dir(dir, true);
 	if (lock < 0) {
@@ -591,6 +626,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	if (p->has_ip4 && p->has_ip6 && !skel->rodata->has_dual)
 		say("%sreduced:%s AF_INET6 sockets have one address on this kernel: those that are bound to any have the IPv6 one, and no IPv4",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
+	use_all_protocols(skel);
 	policies = pinned(dir, "policy");
 	for (i = 0; i < HOOKS; i++) {
 		hooks[i].prog = bpf_object__find_program_by_name(skel->obj, hook_names[i]);
@@ -599,8 +635,8 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	}
 
 	/*
-	 * What is attached has the new policy with this one update. What is not
-	 * attached yet comes after it, and finds it.
+	 * This update switches all attached hooks to the new policy. Hooks that are attached
+	 * after it find it in the map.
 	 */
 	if (policies >= 0) {
 		if (!read_policy(policies, &old)) {
@@ -649,7 +685,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	}
 	rc = BPFPROV_OK;
 	if (!env.self)
-		say("holds until the cgroup is removed, as a unit's is when it stops; %s", REMAKE);
+		say("lasts until the cgroup is removed, as that of a unit is when it stops; %s", REMAKE);
 	goto destroy;
 undo:
 	if (policies < 0)
@@ -748,7 +784,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	return 0;
 }
 
-/* Was the cgroup that had this path before confined? */
+/* Was an earlier cgroup at this path confined? */
 static int was_confined(void *ctx, const char *dir, const char *id)
 {
 	struct policy p;
@@ -766,7 +802,7 @@ static int own_cgroup(char *path, size_t size)
 
 	*path = 0;
 	while (f && fgets(line, sizeof(line), f)) {
-		/* A longer path than a policy can hold has no end here. */
+		/* Skip a path that is too long for a policy. */
 		len = strcspn(line, "\n");
 		if (strncmp(line, "0::/", 4) || !line[len])
 			continue;
@@ -782,8 +818,9 @@ static int own_cgroup(char *path, size_t size)
 }
 
 /*
- * The directory of the cgroup that was named, and a descriptor of it; -1 where it is
- * named by the ID of one that may be gone, -2 after saying why there is none.
+ * Find the cgroup @env.cgroup: its path, ID and directory. Returns a descriptor; -1 if it
+ * was given as the ID of a confined cgroup, which may have been removed; or -2 after
+ * printing the reason.
  */
 static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char *id,
 		       size_t id_size)
@@ -800,7 +837,7 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
 	if (*digits && !digits[strspn(digits, "0123456789")] && !access(dir, F_OK)) {
 		snprintf(path, size, "/sys/fs/cgroup/%s", name);
-		/* A cgroup can have digits for a name. */
+		/* A cgroup's name can consist of digits. */
 		if (digits != name || (access(name, F_OK) && access(path, F_OK)))
 			return -1;
 	}

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the hooks of "bpfprov confine" and the program that attaches them share. */
+/* Shared by the hooks of "bpfprov confine" and the program that attaches them. */
 #ifndef __BPFPROV_CONFINE_H
 #define __BPFPROV_CONFINE_H
 
-/* Changes with struct policy, and with what the hooks do with it. */
+/* Increment it when struct policy or its meaning changes. */
 #define POLICY_VERSION	2
 #define MAX_REDIRECTS	16
 #define MAX_ALLOWED	8
 #define CGROUP_PATH	512
 
-/* To localhost, to this port: goes there instead. All in network byte order. */
+/* Traffic to localhost:from_port is sent here instead. All in network byte order. */
 struct redirect {
 	__u32 ip[4];		/* IPv4: ip[3], the others as in a mapped address */
 	__u16 from_port;
@@ -22,17 +22,17 @@ struct policy {
 	__u32 ip4;		/* network byte order, as are those below */
 	__u32 ip6[4];
 	/*
-	 * Those of the policy before: what one hook did before it was replaced, the
-	 * next one, which looks after, lets pass. 0: there was none.
+	 * Addresses of the previous policy: a socket that one hook bound before the policy
+	 * was replaced passes the hook after it. 0: there is none.
 	 */
 	__u32 old_ip4;
 	__u32 old_ip6[4];
-	/* Localhost that stays what it is; from_port 0: any. */
+	/* Localhost addresses that are not redirected; from_port 0: any port. */
 	__u32 allowed;
 	struct redirect allow[MAX_ALLOWED];
 	__u32 redirects;
 	struct redirect redirect[MAX_REDIRECTS];
-	char cgroup[CGROUP_PATH];	/* as it was named: for --show */
+	char cgroup[CGROUP_PATH];	/* its path, for --show */
 };
 
 #endif

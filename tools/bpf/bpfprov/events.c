@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov events - BPF programs as they come and go.
+ * bpfprov events - BPF programs as they are loaded and unloaded.
  *
  * With attr.bpf_subprog each record stands alone, and has a number: records are
- * printed in that order, and a number that does not come was lost. It may come
- * from another CPU's ring later than its successor, so what stands behind a gap is
+ * printed in that order, and a missing number is a lost record. A record may be read
+ * later than its successor, which is in another CPU's ring, so records after a gap are
  * held back for a while.
  *
  * Without it, records name a program's ID and tag only, and the rest is asked of
@@ -36,22 +36,22 @@ static struct {
 enum { OPT_NOW = 1, OPT_JSON, OPT_PAGES };
 
 static const struct argp_option options[] = {
-	{ "now", OPT_NOW, NULL, 0, "list what is loaded, and end", 0 },
-	{ "json", OPT_JSON, NULL, 0, "a JSON object per line", 0 },
-	{ "duration", 'd', "SECS", 0, "end after that time", 0 },
+	{ "now", OPT_NOW, NULL, 0, "list the loaded programs and exit", 0 },
+	{ "json", OPT_JSON, NULL, 0, "print a JSON object per line", 0 },
+	{ "duration", 'd', "SECS", 0, "exit after this time", 0 },
 	{ "ring-pages", OPT_PAGES, "N", 0, "memory per CPU, a power of two (64)", 0 },
 	{}
 };
 
 static const char doc[] =
-	"Print BPF programs, subprograms and images as they come and go.\n"
+	"Print BPF programs, subprograms and images as they are loaded and unloaded.\n"
 	"\vExamples:\n"
 	"  bpfprov events\n"
 	"  bpfprov events --now --json\n"
 	"\n"
-	"Each line has the time, what happened, ID and number of the subprogram, program\n"
-	"type, tag, range, name, and who did it: ~ when that task has only finished what\n"
-	"another one began. A range goes on being valid until another one overlaps it.\n"
+	"Each line has the time, the event, ID and number of the subprogram, program type,\n"
+	"tag, range, name, and the task; ~ means that the task only completed an unload that\n"
+	"another one began. A range stays valid until another one overlaps it.\n"
 	"Needs CAP_PERFMON; CAP_SYS_ADMIN for --now, and for names without bpf-subprog.";
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -74,7 +74,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (env.now && (env.seconds || env.pages))
-			argp_error(state, "--now ends at once, and has no ring");
+			argp_error(state, "--now cannot be combined with --duration or --ring-pages");
 		if (!env.pages)
 			env.pages = 64;
 		return 0;
@@ -93,7 +93,7 @@ static const char * const what_names[] = {
 struct event {
 	enum what what;
 	uint64_t realtime;	/* ns */
-	uint64_t boottime;	/* of what came from a ring */
+	uint64_t boottime;	/* of a record; 0 with --now */
 	struct bpf_text text;
 	uint32_t pid;
 	bool async;
@@ -105,7 +105,7 @@ struct event {
 	uint32_t cpu;
 };
 
-/* Who it is now, which a task that has ended is not any more. */
+/* The current name of the task; "" if it has ended. */
 static void comm_of(uint32_t pid, char *comm, size_t size)
 {
 	char path[32];
@@ -121,7 +121,7 @@ static void comm_of(uint32_t pid, char *comm, size_t size)
 	fclose(f);
 }
 
-/* One that was gone before the kernel could be asked has no type. */
+/* A program that was unloaded before it was queried has no type. */
 static const char *type_name(uint32_t type)
 {
 	const char *name = libbpf_bpf_prog_type_str(type);
@@ -195,7 +195,7 @@ static void print_text(const struct event *e, const char *comm)
 	};
 	const struct bpf_text *t = &e->text;
 	time_t s = e->realtime / NSEC_PER_SEC;
-	char when[16], who[16], range[40] = "-", id[24] = "-";
+	char when[16], range[40] = "-", id[24] = "-";
 	struct tm tm;
 
 	strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&s, &tm));
@@ -220,8 +220,9 @@ static void print_text(const struct event *e, const char *comm)
 		printf("%-16s", "-");
 	printf(" %-22s %s ", range, *t->name ? t->name : "-");
 	if (e->has_pid) {
-		snprintf(who, sizeof(who), "%u", e->pid);
-		printf("%s%s[%s]\n", e->async ? "~" : "", *comm ? comm : "-", who);
+		printf("%s", e->async ? "~" : "");
+		print_clean(stdout, *comm ? comm : "-");
+		printf("[%u]\n", e->pid);
 	} else if (t->id) {
 		printf("uid:%u\n", t->uid);
 	} else {
@@ -241,7 +242,7 @@ static void print_event(const struct event *e)
 		print_text(e, comm);
 }
 
-/* --- what is loaded ------------------------------------------------------------- */
+/* --- loaded programs ------------------------------------------------------------- */
 
 struct now {
 	uint64_t boot;		/* CLOCK_REALTIME - CLOCK_BOOTTIME */
@@ -274,7 +275,7 @@ static int list_loaded(void)
 		n.seen = calloc(k.count, 1);
 	err = bpf_text_all(n.k, print_loaded, &n);
 
-	/* Those of programs that have come or gone meanwhile are no images. */
+	/* Symbols of programs that were loaded or unloaded in between are not images. */
 	for (i = 0; n.seen && !err && i < k.count; i++) {
 		struct event e = { .what = LOADED, .realtime = clock_ns(CLOCK_REALTIME) };
 
@@ -392,7 +393,7 @@ static void read_subprog(const struct perf_event_header *h, const struct ring_id
 
 /* --- without bpf_subprog -------------------------------------------------------- */
 
-/* What was said of a program when it came, for when it goes. */
+/* A program as it was when it was loaded, for its unload record. */
 struct prog {
 	uint32_t id, count;
 	struct bpf_text *text;
@@ -442,9 +443,9 @@ static void add_prog(uint32_t id)
 {
 	struct prog *p = find_prog(id);
 
-	if (p)	/* the ID was given again, and we missed the end of the first */
+	if (p)	/* the ID was reused, and the unload record of its first program lost */
 		forget_prog(p);
-	/* If that many ends were lost, or there are so many: those have an ID only. */
+	/* Programs beyond the limit are printed with their ID only. */
 	p = stream.prog_count < MAX_PROGS ? calloc(1, sizeof(*p)) : NULL;
 	if (!p)
 		return;
@@ -489,13 +490,13 @@ static void read_ksymbol(const struct perf_event_header *h, const struct ring_id
 	struct event e = new_event(r->flags & PERF_RECORD_KSYMBOL_FLAGS_UNREGISTER ?
 				   IMAGE_DEL : IMAGE_ADD, id);
 
-	/* A kernel that says interpreted programs here gives them no length. */
+	/* Some kernels emit these for interpreted programs, with a length of 0. */
 	if (r->type != PERF_RECORD_KSYMBOL_TYPE_BPF || !bpf_text_of_ksymbol(h, &e.text) ||
 	    !e.text.len)
 		return;
 	/*
-	 * Those of programs, which have no name if whoever loaded them had no CAP_BPF,
-	 * have no ID here; the record that has comes next to them.
+	 * Programs have no ID here, and no name if they were loaded without CAP_BPF. They are
+	 * printed for their PERF_RECORD_BPF_EVENT.
 	 */
 	if (*e.text.name && strncmp(e.text.name, "bpf_prog_", 9))
 		hold(&e, id->time);
@@ -510,7 +511,7 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 	case PERF_RECORD_LOST:
 		stream.counted += lost->lost;
 		if (stream.subprog)
-			return;		/* the numbers say which */
+			return;		/* located by the numbers */
 		e = new_event(LOST, id);
 		e.count = lost->lost;
 		stream.lost += lost->lost;
@@ -546,9 +547,9 @@ static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
 }
 
 /*
- * Print what is next, or was held for long enough when all rings were read @now, or
- * with @all everything that was written until the end. Before all rings were there, a
- * gap is no loss.
+ * Print the next record in order, and records that were held for HOLD_NS when the rings
+ * were read @now; with @all, everything that was written before stream.end. Gaps from before
+ * all rings were open are not losses.
  */
 static void release(uint64_t now, bool all)
 {
@@ -556,7 +557,7 @@ static void release(uint64_t now, bool all)
 
 	if (!stream.count)
 		return;
-	/* Stable enough: what has the same time keeps no order between CPUs. */
+	/* Need not be stable: records of the same time have no order between CPUs. */
 	qsort(stream.pending, stream.count, sizeof(*stream.pending), by_order);
 	for (i = 0; i < stream.count; i++) {
 		struct pending *p = &stream.pending[i];
@@ -594,7 +595,7 @@ static int listen_all(struct rings *rings)
 	return rings_open(rings, &attr, CLOCK_BOOTTIME, env.pages);
 }
 
-/* The time of day may be set while we listen. */
+/* The time of day may be set while this runs. */
 static void read_clocks(void)
 {
 	stream.real = clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_BOOTTIME);
@@ -609,7 +610,7 @@ static int follow(void)
 	stream.subprog = has_feature(BPF_SUBPROG);
 	if (!stream.subprog)
 		say_reduced(BPF_SUBPROG,
-			    "what is gone at once has no name and range, losses are not located");
+			    "programs that are unloaded at once have no name and range, losses are not located");
 	read_clocks();
 	err = listen_all(&rings);
 	if (err)
@@ -627,7 +628,7 @@ static int follow(void)
 		release(now, false);
 		fflush(stdout);
 	}
-	/* Who has taken a number by now writes its record a little later. */
+	/* A CPU that has taken a number may not have written its record yet. */
 	stream.end = clock_ns(CLOCK_BOOTTIME);
 	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
@@ -638,11 +639,11 @@ static int follow(void)
 
 	say("%" PRIu64 " events, %" PRIu64 " lost%s", stream.events, stream.lost,
 	    stream.no_memory ? ", some for want of memory" : "");
-	/* The last ones of a ring can be lost without one behind them to show the gap. */
+	/* If the last records of a ring are lost, no later record shows the gap. */
 	if (stream.subprog && stream.counted && !stream.lost)
 		say("the kernel counts %" PRIu64 " lost records", stream.counted);
 	if (stream.gone)
-		say("%" PRIu64 " programs were gone before they could be asked for", stream.gone);
+		say("%" PRIu64 " programs were unloaded before they could be queried", stream.gone);
 	return BPFPROV_OK;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov features - what the kernel has. All of it is told by the kernel's BTF,
- * which everybody may read: nothing is loaded or opened to find out.
+ * bpfprov features - find kernel features by the kernel's BTF, which any user may read.
+ * No program is loaded, and no event is opened.
  */
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -40,7 +40,7 @@ static const struct {
 	},
 };
 
-/* The kernel's own; NULL where it has none. Never freed: one for the program. */
+/* NULL: the kernel has no BTF. Read once, and never freed. */
 static const struct btf *kernel_btf(void)
 {
 	static struct btf *btf;
@@ -91,15 +91,15 @@ void say_reduced(enum feature f, const char *what)
 int cmd_features(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.doc = "Say which of the features that the other commands use this kernel has.\n"
+		.doc = "List the kernel features that the other commands use.\n"
 		       "\vExample:\n  bpfprov features\n\n"
-		       "Needs no privilege. A kernel without BTF counts as one that has none.",
+		       "Needs no privilege. A kernel without BTF is listed as having none.",
 	};
 	enum feature f;
 
 	parse_args(&argp, argc, argv);
 	if (!kernel_btf())
-		say("no BTF of this kernel (CONFIG_DEBUG_INFO_BTF, /sys): nothing can be told");
+		say("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or /sys is not mounted: features are not known");
 	for (f = 0; f < FEATURES; f++) {
 		bool has = has_feature(f);
 

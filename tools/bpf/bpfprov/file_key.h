@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A file without a build ID, also for BPF programs. */
+/* Identifies a file without a build ID. Also included by BPF programs. */
 #ifndef __BPFPROV_FILE_KEY_H
 #define __BPFPROV_FILE_KEY_H
 

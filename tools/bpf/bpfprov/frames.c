@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Whose the addresses of a sample are, when it was taken. */
+/* Map the addresses of a sample to files and BPF programs. */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,10 +12,10 @@
 #include "bpftext.h"
 #include "frames.h"
 
-/* What bounds the memory: beyond it, samples are counted and not kept. */
+/* Bounds the memory: samples beyond it are counted as dropped. */
 #define MAX_STACKS	131072
 #define MAX_UNIQUE	1048576
-/* How far a process is searched for a file. */
+/* How many mappings of a process are searched for a file. */
 #define MAX_MAPPINGS	4096
 
 #define FRAME_KEY offsetof(struct frame, count)
@@ -68,7 +68,7 @@ static uint64_t stack_hash(uint32_t i)
 		       hash_of(s->comm, COMM_SIZE, HASH_SEED));
 }
 
-/* Room for one more of an array that doubles. */
+/* Make room for one more element. */
 static bool room_for(void *array, size_t *room, size_t count, size_t size)
 {
 	void **p = array, *n;
@@ -83,7 +83,7 @@ static bool room_for(void *array, size_t *room, size_t count, size_t size)
 	return true;
 }
 
-/* The index of @f, or -1 when there is no room. */
+/* The index of @f, or -1 if there is no room. */
 static int64_t frame_index(const struct frame *f)
 {
 	struct table *t = &data.frame_table;
@@ -104,7 +104,7 @@ static int64_t frame_index(const struct frame *f)
 	return data.frame_count - 1;
 }
 
-/* Count a stack. False when there is no room. */
+/* Count a stack. False: there is no room. */
 static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kernel, uint32_t count)
 {
 	struct table *t = &data.stack_table;
@@ -140,16 +140,16 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 	return true;
 }
 
-/* --- what is mapped, and what BPF text there is ------------------------------------ */
+/* --- mappings and BPF text -------------------------------------------------------- */
 
-/* There before we looked, as far as we know. */
+/* Loaded before sampling began. */
 static void add_text(void *ctx, const struct bpf_text *t)
 {
 	if (t->addr)
 		texts_begin(&data.texts, t, 0);
 }
 
-/* What bpf_prog_info has not: images, and callbacks that the kernel added. */
+/* Text that bpf_prog_info does not list: images, and callbacks that the kernel adds. */
 static void add_symbols(void)
 {
 	uint64_t time = clock_ns(CLOCK_MONOTONIC), end;
@@ -227,12 +227,12 @@ static void read_mmap2(const struct perf_event_header *h)
 		.generation = r->generation,
 	};
 	/*
-	 * It has none, or the kernel could not read it there and then, while a sample
-	 * that comes later has one.
+	 * It has none, or the kernel could not read it in the context of mmap(). A later
+	 * sample may have it.
 	 */
 	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, r->pid))
 		return;
-	/* What is mapped there, if it still is; or the path, if it is that file. */
+	/* The file that is mapped there now, or the one at the path if it is the same. */
 	snprintf(file, sizeof(file), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, r->pid, r->addr,
 		 r->addr + r->len);
 	len = file_build_id(file, NULL, id);
@@ -297,7 +297,7 @@ static struct file_key key_of(const struct mapping *v)
 	};
 }
 
-/* By inode too: a sample may have no more, for a file without a build ID or too early. */
+/* By inode too: a sample has only that if the build ID is missing or was not read yet. */
 static void add_mapping(const struct mapping *v, int pid)
 {
 	struct file_key key = key_of(v);
@@ -324,7 +324,7 @@ static void scan_process(int pid)
 	maps_close(&m);
 }
 
-/* What runs already: its files are not mapped again. */
+/* Files of running processes have no further mmap records. */
 void frames_scan(int pid)
 {
 	struct dirent *e;
@@ -351,8 +351,8 @@ void frames_scan(int pid)
 /* --- samples -------------------------------------------------------------------------- */
 
 /*
- * Without the kernel's answer: what /proc says now. The process may have gone, or
- * have mapped something else meanwhile.
+ * Without bpf_task_vma_query(): look the address up in /proc. The process may have ended
+ * by now, or have mapped another file there.
  */
 static void ask_proc(struct maps *m, int pid, uint64_t ip, struct frame *f)
 {
@@ -379,15 +379,17 @@ static void ask_proc(struct maps *m, int pid, uint64_t ip, struct frame *f)
 	f->missing = v.build_id_len ? NO_FILE : NO_FILE_NO_ID;
 	f->binary = v.build_id_len ? binary_get(v.build_id, v.build_id_len) :
 				     binary_get((const uint8_t *)&key, 0);
-	if (!f->binary)
+	if (!f->binary) {
+		f->kind = CROWDED;
 		return;
+	}
 	data.by_proc += !!v.build_id_len;
 	add_mapping(&v, pid);
 	f->kind = USER;
 	f->where = ip - v.start + v.offset;
 }
 
-/* The kernel had no build ID there and then. If /proc has one for this very file, take it. */
+/* The kernel had no build ID in the interrupt. Take that of /proc if it is the same file. */
 static void ask_later(struct maps *m, int pid, const struct bpf_stack_build_id *u,
 		      struct frame *f)
 {
@@ -434,7 +436,7 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *
 		f.binary = binary_get(u->build_id, BUILD_ID_MAX);
 		f.missing = NO_FILE;
 		f.where = u->offset;
-		f.kind = f.binary ? USER : UNKNOWN;
+		f.kind = f.binary ? USER : CROWDED;
 		break;
 	case FRAME_FILE:
 	case FRAME_PENDING:
@@ -443,7 +445,7 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *
 		f.missing = u->status == FRAME_FILE ? NO_FILE_NO_ID :
 			    u->status == FRAME_PENDING ? NO_FILE_PENDING : NO_FILE_NOT_KEPT;
 		f.where = u->offset;
-		f.kind = f.binary ? USER : UNKNOWN;
+		f.kind = f.binary ? USER : CROWDED;
 		if (f.binary && !binary_where(f.binary) && u->status != FRAME_FILE)
 			ask_later(m, s->pid, u, &f);
 		break;
@@ -491,7 +493,7 @@ int frames_add_sample(void *ctx, void *sample, size_t size)
 	int64_t index;
 
 	data.samples++;
-	/* Records of what it may be in were written before it. */
+	/* The records that describe its addresses were written before it. */
 	if (s->time >= data.read_at)
 		frames_read_records();
 	n = s->kernel_len > 0 ? s->kernel_len / sizeof(s->kernel[0]) : 0;
@@ -536,6 +538,9 @@ void frames_free(void)
 
 	for (i = 0; i < data.stack_count; i++)
 		free(data.stacks[i].frames);
+	for (i = 0; i < data.frame_count; i++)
+		if (data.frames[i].kind == USER)
+			free((char *)data.frames[i].name);
 	free(data.stacks);
 	free(data.stack_table.slots);
 	free(data.frames);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What "bpfprov profile" keeps: different frames, and different stacks of them. */
+/* The data of "bpfprov profile": unique frames, and unique stacks of them. */
 #ifndef __BPFPROV_FRAMES_H
 #define __BPFPROV_FRAMES_H
 
@@ -20,7 +20,7 @@ struct table {
 	size_t size, used;
 };
 
-enum kind { KERNEL, BPF, USER, ANON, NOWHERE, UNKNOWN };
+enum kind { KERNEL, BPF, USER, ANON, NOWHERE, UNKNOWN, CROWDED };
 
 struct frame {
 	enum kind kind;
@@ -28,9 +28,10 @@ struct frame {
 	uint64_t where;		/* address, file offset, or index of a text */
 	struct binary *binary;
 	uint64_t missing;	/* the outcome if the binary is not found */
-	/* Not part of what makes two frames equal. */
+	/* Not compared. */
 	uint64_t count;
-	const char *name, *module;
+	const char *name;	/* of a user frame: owned by it */
+	const char *module;
 	enum outcome outcome;
 };
 
@@ -50,19 +51,19 @@ struct profile {
 	struct table stack_table;
 	struct texts texts;
 	struct rings rings;
-	uint64_t read_at;		/* when @rings were, CLOCK_MONOTONIC, ns */
+	uint64_t read_at;		/* when @rings were last read, CLOCK_MONOTONIC, ns */
 	uint64_t samples, lost, dropped, lost_records;
 	uint64_t by_id, by_query, by_proc;
-	struct ksyms ksyms, late_ksyms;	/* of the beginning, and of the end */
+	struct ksyms ksyms, late_ksyms;	/* from before and after sampling */
 	bool subprog;
 };
 
 extern struct profile data;
 
-/* What is there before sampling begins: BPF text, and the files that run; of @pid or all. */
+/* Before sampling: find loaded BPF programs, and the files of @pid, or of all processes. */
 void frames_scan(int pid);
 
-/* Read the records that are there by now. */
+/* Read the records in the rings. */
 void frames_read_records(void);
 
 /* Take a struct sample, for ring_buffer__new(). */

@@ -7,8 +7,8 @@
 #include "ksyms.h"
 
 /*
- * Names are kept one after the other, each with its module after it, which may be "";
- * while they grow, as offsets.
+ * Names are stored one after the other, each followed by its module, which may be "".
+ * While the buffer grows, sym.name is an offset into it.
  */
 static int add(struct ksyms *k, uint64_t addr, const char *name, const char *module,
 	       size_t *used, size_t *size, size_t *room)

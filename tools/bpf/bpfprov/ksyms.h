@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The text of /proc/kallsyms. */
+/* Symbols from /proc/kallsyms. */
 #ifndef __BPFPROV_KSYMS_H
 #define __BPFPROV_KSYMS_H
 
@@ -21,9 +21,8 @@ struct ksyms {
 };
 
 /*
- * Read it, with @only_bpf the symbols of BPF programs and images. Returns 0 or a
- * negative errno; -EACCES when the kernel hides the addresses. ksyms_free() is
- * fine after either.
+ * Read all symbols, or with @only_bpf those of BPF programs and images. Returns 0 or a
+ * negative errno; -EACCES if the kernel hides the addresses. Call ksyms_free() in any case.
  */
 int ksyms_read(struct ksyms *k, bool only_bpf);
 void ksyms_free(struct ksyms *k);

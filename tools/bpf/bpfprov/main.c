@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* bpfprov - where code came from and where traffic goes. This file only dispatches. */
+/* bpfprov - origin of code and destination of traffic. This file only dispatches. */
 #include <bpf/libbpf.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,21 +14,21 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *doc;
 } commands[] = {
-	{ "confine", cmd_confine, "hold a cgroup to its IP addresses" },
-	{ "events", cmd_events, "BPF programs as they come and go" },
-	{ "features", cmd_features, "what this kernel has for the other commands" },
+	{ "confine", cmd_confine, "restrict a cgroup to its IP addresses" },
+	{ "events", cmd_events, "BPF programs as they are loaded and unloaded" },
+	{ "features", cmd_features, "features of this kernel that the other commands use" },
 	{ "maps", cmd_maps, "the mappings of a process, with build IDs" },
-	{ "profile", cmd_profile, "where the time goes, in user and kernel code" },
+	{ "profile", cmd_profile, "stacks of user and kernel code, sampled" },
 };
 
 static const struct command *command;
 
 static const char doc[] =
-	"Say where code came from and where traffic goes.\n"
+	"Show where code comes from, and restrict where traffic goes.\n"
 	"\v\"bpfprov COMMAND --help\" explains a command, with an example.\n"
 	"\n"
 	"Exit codes: 0 done, 1 failed, 2 bad arguments, 3 a capability is missing,\n"
-	"4 the kernel has nothing to do it with, 5 the process or cgroup is not there.";
+	"4 the kernel lacks a feature that is needed, 5 no such process or cgroup.";
 
 static char *help_filter(int key, const char *text, void *input)
 {
@@ -69,7 +69,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	/* The commands say themselves what failed; this is for who debugs them. */
+	/* The commands report errors themselves; this is for debugging them. */
 	return getenv("BPFPROV_DEBUG") ? vfprintf(stderr, fmt, ap) : 0;
 }
 

@@ -2,9 +2,9 @@
 /*
  * bpfprov maps - the mappings of a task, with the build IDs of the files.
  *
- * PROCMAP_QUERY gives the kernel's own idea of a build ID, also of a file that was
- * deleted or is not in this mount namespace. Without it the text of
- * /proc/PID/maps is read, and the files through /proc/PID/map_files.
+ * With PROCMAP_QUERY the kernel reads the build ID, even of a file that was deleted or is
+ * not in this mount namespace. Without it, the text of /proc/PID/maps is parsed, and files
+ * are opened through /proc/PID/map_files.
  */
 #include <elf.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ enum { OPT_NO_QUERY = 1, OPT_JSON };
 
 static const struct argp_option options[] = {
 	{ "json", OPT_JSON, NULL, 0, "a JSON object per line", 0 },
-	{ "no-query", OPT_NO_QUERY, NULL, 0, "as on a kernel without PROCMAP_QUERY", 0 },
+	{ "no-query", OPT_NO_QUERY, NULL, 0, "do not use PROCMAP_QUERY, as on kernels before 6.11", 0 },
 	{}
 };
 
@@ -73,7 +73,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		errno = 0;
 		addr = strtoull(arg, &end, 16);
 		if (errno || end == arg || *end || *arg == '-')
-			argp_error(state, "%s is no hexadecimal address", arg);
+			argp_error(state, "%s is not a hexadecimal address", arg);
 		if (!env.addrs)
 			env.addrs = calloc(state->argc, sizeof(*env.addrs));
 		if (!env.addrs)
@@ -81,7 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		env.addrs[env.count++] = addr;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which process?");
+		argp_error(state, "PID is missing");
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -132,9 +132,9 @@ static bool is_pseudo(int fd)
 }
 
 /*
- * O_PATH takes hold of the file without calling the driver or file system behind it;
- * /proc/self/fd then opens the very file that was looked at, whatever the path has
- * become meanwhile.
+ * O_PATH refers to the file without calling the open() of its driver or file system;
+ * /proc/self/fd then opens the file that was checked, even if the path leads to another
+ * file by then.
  */
 int open_file(const char *path, const struct file_key *key)
 {
@@ -150,7 +150,7 @@ int open_file(const char *path, const struct file_key *key)
 		return -1;
 	}
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
-	/* O_NONBLOCK: a lease on the file must not hold this up. */
+	/* O_NONBLOCK: do not wait for the holder of a lease. */
 	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	close(at);
 	return fd;
@@ -163,7 +163,7 @@ size_t fd_build_id(int fd, uint8_t *id)
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
-	/* Not mapped: whoever owns the file can truncate it. */
+	/* Read, not mapped: the owner of the file can truncate it. */
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (elf && elf_kind(elf) == ELF_K_ELF && !elf_getphdrnum(elf, &n))
 		for (i = 0; i < n && !len; i++)
@@ -228,7 +228,7 @@ static int query(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
 	if (ioctl(m->fd, PROCMAP_QUERY, &q)) {
 		if (errno != E2BIG && errno != ENAMETOOLONG)
 			return -errno;
-		/* A longer name than a path can be: it is shown without. */
+		/* The name is longer than PATH_MAX: omit it. */
 		q.vma_name_size = 0;
 		q.vma_name_addr = 0;
 		q.build_id_size = sizeof(v->build_id);
@@ -252,7 +252,7 @@ static int query(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
 	return 0;
 }
 
-/* The next mapping that ends above @addr, from the text. */
+/* The same from the text of /proc/PID/maps. */
 static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
 {
 	char file[80];
@@ -262,7 +262,7 @@ static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping
 		m->f = fdopen(m->fd, "r");
 	if (!m->f)
 		return -errno;
-	/* Walks go on where they were; anything else starts again. */
+	/* A walk continues from the last line; any other lookup starts again. */
 	if (addr < m->last_end || !or_next)
 		rewind(m->f);
 	do {
@@ -301,13 +301,21 @@ int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
 	return read_text(m, addr, or_next, v);
 }
 
-static bool is_of_file(const struct mapping *v, const struct file_key *key)
+static bool is_of_file(const struct mapping *v, const uint8_t id[BUILD_ID_MAX], bool by_key)
 {
-	return v->inode == key->ino && v->dev_major == key->dev_major &&
-	       v->dev_minor == key->dev_minor;
+	uint8_t padded[BUILD_ID_MAX] = {};
+	struct file_key key;
+
+	if (by_key) {
+		memcpy(&key, id, sizeof(key));
+		return v->inode == key.ino && v->dev_major == key.dev_major &&
+		       v->dev_minor == key.dev_minor;
+	}
+	memcpy(padded, v->build_id, v->build_id_len);
+	return v->build_id_len && !memcmp(padded, id, sizeof(padded));
 }
 
-int open_mapped(int pid, const struct file_key *key)
+int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 {
 	static struct mapping v;
 	uint64_t addr = 0, start;
@@ -319,13 +327,14 @@ int open_mapped(int pid, const struct file_key *key)
 		return -1;
 	while (!maps_find(&m, addr, true, &v)) {
 		addr = v.end;
-		if (!is_of_file(&v, key))
+		if (!is_of_file(&v, id, by_key))
 			continue;
 		start = v.start;
 		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, v.start, v.end);
 		fd = open_file(path, NULL);
-		/* It was not replaced meanwhile. */
-		if (fd >= 0 && (maps_find(&m, start, false, &v) || !is_of_file(&v, key))) {
+		/* Check that it was not replaced in between. */
+		if (fd >= 0 &&
+		    (maps_find(&m, start, false, &v) || !is_of_file(&v, id, by_key))) {
 			close(fd);
 			fd = -1;
 		}
@@ -358,8 +367,6 @@ static void print_json(const struct mapping *v)
 
 static void print_mapping(const struct mapping *v)
 {
-	const char *p;
-
 	if (env.json) {
 		print_json(v);
 		return;
@@ -372,24 +379,18 @@ static void print_mapping(const struct mapping *v)
 		putchar('-');
 	if (*v->path)
 		putchar(' ');
-	/* As the kernel writes a newline in /proc/PID/maps; there it is done already. */
-	for (p = v->path; *p; p++) {
-		if (*p == '\n')
-			printf("\\012");
-		else
-			putchar(*p);
-	}
+	print_clean(stdout, v->path);
 	putchar('\n');
 }
 
-/* What came of reading, as an exit code, in one line. */
+/* Print why reading failed. Returns the exit code. */
 static int explain(int err)
 {
 	if (err == -ENOENT || err == -ESRCH) {
 		if (kill(env.pid, 0) && errno == ESRCH)
 			say("there is no process %ld", env.pid);
 		else
-			say("process %ld has no memory: it ends, or is a kernel thread", env.pid);
+			say("process %ld has no memory: it is exiting, or is a kernel thread", env.pid);
 		return BPFPROV_GONE;
 	}
 	if (is_denied(-err)) {
@@ -445,7 +446,7 @@ int cmd_maps(int argc, char **argv)
 		addr = v.end;
 	}
 	if (m.text)
-		say("%sreduced:%s %s: build IDs are read from the files that are still to be had",
+		say("%sreduced:%s %s: build IDs are read from the files that can be opened",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN),
 		    env.no_query ? "without PROCMAP_QUERY" : "this kernel has no PROCMAP_QUERY");
 	maps_close(&m);

@@ -17,8 +17,8 @@ struct mapping {
 	unsigned int dev_major, dev_minor;
 	char perms[5];
 	uint8_t build_id[BUILD_ID_MAX];
-	uint32_t build_id_len;		/* 0: there is none, or it can't be had */
-	/* As /proc/PID/maps has it; "" where it has none. */
+	uint32_t build_id_len;		/* 0: none, or it cannot be read */
+	/* As in /proc/PID/maps; "" if there is none. */
 	char path[PATH_MAX + sizeof(" (deleted)")];
 };
 
@@ -31,13 +31,13 @@ struct maps {
 	uint64_t last_end;
 };
 
-/* Returns 0, or -ENOENT when there is no such process, or another -errno. */
+/* Returns 0, -ENOENT if there is no such process, or another -errno. */
 int maps_open(struct maps *m, int pid, bool no_query);
 void maps_close(struct maps *m);
 
 /*
- * The mapping at @addr, with @or_next the next one if there is none. Returns 0,
- * -ENOENT when there is none, -ESRCH when the process has gone, or another -errno.
+ * The mapping at @addr, or with @or_next the next one if there is none. Returns 0,
+ * -ENOENT if there is none, -ESRCH if the process has ended, or another -errno.
  */
 int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
 
@@ -48,17 +48,18 @@ int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
  */
 int open_file(const char *path, const struct file_key *key);
 
-/* The length of the build ID of an ELF file, which @id gets; 0: none. */
+/* Store the build ID of an ELF file in @id and return its length; 0: none. */
 size_t fd_build_id(int fd, uint8_t *id);
 
 /*
- * Open the file that @pid has mapped, by its inode: where a path leads to another, as in a
- * mount namespace, or stat() shows other numbers than /proc/PID/maps, as on overlayfs and
- * btrfs. Returns a descriptor or -1.
+ * Open the file that @pid has mapped, by its build ID @id, padded with zeroes, or if @by_key
+ * by the struct file_key in @id. This finds files that were deleted, replaced or belong to
+ * another mount namespace, and those for which stat() has another device than /proc/PID/maps,
+ * as on overlayfs and btrfs. Returns a descriptor or -1.
  */
-int open_mapped(int pid, const struct file_key *key);
+int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key);
 
-/* The same for what open_file() opens. */
+/* Likewise for a file that open_file() opens. */
 size_t file_build_id(const char *path, const struct file_key *key, uint8_t *id);
 
 #endif

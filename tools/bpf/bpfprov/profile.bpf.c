@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A sample: both stacks, the user's as build IDs and file offsets. It runs in the
- * interrupt that takes the sample, NMI included, so nothing of it can have changed.
+ * Take a sample: both stacks, the user stack as build IDs and file offsets. This runs in
+ * the interrupt of the sample, which can be an NMI, so the mappings are those of the stack.
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
@@ -15,7 +15,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Set before loading. */
 const volatile __u32 only_tgid;
-const volatile __u32 pid_ns;		/* inode of the tool's PID namespace; 0: the first */
+const volatile __u32 pid_ns;		/* inode of the tool's PID namespace; 0: the initial one */
 const volatile bool only_cgroup;
 const volatile __u32 wakeup_bytes;
 
@@ -35,8 +35,8 @@ struct {
 } cgroup SEC(".maps");
 
 /*
- * Where a sample is put together: only as much of it goes into the ring as it has
- * frames. No program of this type interrupts itself on a CPU.
+ * Buffer for a sample, of which only the used part is copied to the ring. The program does
+ * not interrupt itself on a CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct file_key) == BPF_BUILD_ID_SIZE, "fits into a frame"
 
 extern int bpf_task_vma_query(__u64 addr, __u64 flags, void *out, __u32 out__sz) __ksym __weak;
 
-/* What the kernel has of a process's numbers in nested PID namespaces. */
+/* The PID of a process in each PID namespace. */
 struct ns_common {
 	unsigned int inum;
 } __attribute__((preserve_access_index));
@@ -158,7 +158,7 @@ int profile(void *ctx)
 	struct sample *s;
 	__u64 wakeup;
 
-	/* The idle task shows where nothing was done. */
+	/* Skip the idle task. */
 	if (!id)
 		return 0;
 	tgid = pid_ns ? tgid_in_ns() : id >> 32;
@@ -188,7 +188,7 @@ int profile(void *ctx)
 	}
 	if (len > sizeof(s->user))
 		len = sizeof(s->user);
-	/* The reader comes by itself, ten times a second; unless there is much to read. */
+	/* The reader polls ten times a second. Wake it only if there is much to read. */
 	wakeup = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < wakeup_bytes ?
 		 BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(&ring, s, __builtin_offsetof(struct sample, user) + len, wakeup))

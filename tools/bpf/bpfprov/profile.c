@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov profile - where the time goes, in user and kernel code.
+ * bpfprov profile - sample stacks of user and kernel code.
  *
- * User frames come as build ID and file offset, taken when the sample was: what
- * ends before it is looked at is resolved all the same. Paths of files come from the
- * mmap records of all processes, and from /proc for what runs already. The text
- * of BPF programs comes from what is loaded and from the records of what comes and
- * goes: whose it was when the sample was taken.
- * Names are looked up when sampling has ended.
+ * User frames are a build ID and a file offset, taken in the interrupt of the sample, so
+ * processes that end soon are resolved too. Paths of files come from the mmap records of
+ * all processes, and from /proc for processes that run already. BPF text comes from the
+ * list of loaded programs and from load and unload records, and is looked up by the time
+ * of the sample. Names are looked up when sampling has ended.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -41,15 +40,15 @@ static const struct argp_option options[] = {
 	{ "cgroup", 'G', "CGROUP", 0, "this cgroup and those below it", 0 },
 	{ "all", 'a', NULL, 0, "everything (default)", 0 },
 	{ "frequency", 'F', "HZ", 0, "samples per second and CPU (99)", 0 },
-	{ "duration", 'd', "SECS", 0, "end after that time (else Ctrl-C ends it)", 0 },
-	{ "output", 'o', "FILE", 0, "write there and not to standard output", 0 },
+	{ "duration", 'd', "SECS", 0, "end after this time (default: Ctrl-C ends it)", 0 },
+	{ "output", 'o', "FILE", 0, "write to FILE instead of standard output", 0 },
 	{ "format", OPT_FORMAT, "folded|json", 0, "folded stacks (default), or JSON", 0 },
 	{ "ring-pages", OPT_PAGES, "N", 0, "memory per CPU for records, a power of two (64)", 0 },
 	{}
 };
 
 static const char doc[] =
-	"Sample the stacks of what runs, in user and kernel code.\n"
+	"Sample the stacks of user and kernel code.\n"
 	"\vExample:\n"
 	"  bpfprov profile -d 10 -o out.folded\n"
 	"  flamegraph.pl out.folded > out.svg\n"
@@ -101,18 +100,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 /* --- the file -------------------------------------------------------------------- */
 
 /*
- * A file is written beside its name and takes it at the end: what was there before
- * is not lost to a disk that is full. Returns NULL after saying why.
+ * Write to a temporary file that is renamed at the end, so that a full disk does not
+ * destroy an old profile. Returns NULL after printing the reason.
  */
 static FILE *open_output(char *temp, size_t size)
 {
+	static char target[PATH_MAX];
 	struct stat st;
+	bool there;
 	FILE *f;
 
 	*temp = 0;
 	if (!env.output)
 		return stdout;
-	if (stat(env.output, &st) || S_ISREG(st.st_mode)) {
+	there = !stat(env.output, &st);
+	/* Replace the target of a symbolic link such as /dev/stdout, not the link. */
+	if (there && S_ISREG(st.st_mode) && realpath(env.output, target))
+		env.output = target;
+	if (there ? S_ISREG(st.st_mode) && env.output == target :
+		    lstat(env.output, &st) && errno == ENOENT) {
 		int fd;
 
 		if ((size_t)snprintf(temp, size, "%s.XXXXXX", env.output) >= size) {
@@ -149,7 +155,7 @@ static int write_output(FILE *out, const char *temp)
 
 /* --- the process ------------------------------------------------------------------ */
 
-/* Has the process ended? One that nobody has waited for has. */
+/* Has the process ended? A zombie has. */
 static bool has_ended(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -174,7 +180,7 @@ static long process_of(long tid)
 	return tgid;
 }
 
-/* A descriptor of the process, or -1 after saying why not, with the exit code in @rc. */
+/* A pidfd, or -1 after printing the reason, with the exit code in @rc. */
 static int open_process(long pid, int *rc)
 {
 	int fd = syscall(SYS_pidfd_open, pid, 0);
@@ -203,10 +209,10 @@ static int open_process(long pid, int *rc)
 	return fd;
 }
 
-/* The first PID namespace. */
+/* The initial PID namespace. */
 #define FIRST_PID_NS	0xeffffffcU
 
-/* The inode of the PID namespace of this process; 0: the first one. */
+/* The inode of the PID namespace of this process; 0: the initial one. */
 static uint32_t own_pid_ns(void)
 {
 	struct stat st;
@@ -214,7 +220,7 @@ static uint32_t own_pid_ns(void)
 	return stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NS ? 0 : st.st_ino;
 }
 
-/* Is what /proc shows what getpid() and pidfd_open() go by? */
+/* Does /proc show the PID namespace of this process? */
 static bool is_own_proc(void)
 {
 	char self[16];
@@ -228,7 +234,7 @@ static bool is_own_proc(void)
 
 /* --- sampling -------------------------------------------------------------------------------- */
 
-/* One event per CPU: of the processor where it has one, else a timer. */
+/* One event per CPU: the cycle counter if there is one, else a timer. */
 static int attach(struct bpf_program *prog, struct bpf_link **links, int cpus, bool *timer)
 {
 	struct perf_event_attr attr = {
@@ -298,7 +304,7 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 		if (t < next)
 			continue;
 		next = t + 1;
-		/* All samples that are older than this have been looked at. */
+		/* All older samples were read. */
 		texts_forget(&data.texts, data.read_at);
 		if (tty)
 			fprintf(stderr, "\rsampling: %.0f s, %" PRIu64 " samples", t, data.samples);
@@ -354,7 +360,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	skel->rodata->only_tgid = env.pid;
 	skel->rodata->pid_ns = own_pid_ns();
 	skel->rodata->only_cgroup = cgroup >= 0;
-	/* Room for 64 samples of the longest kind, or for ten times as many usual ones. */
+	/* Room for 64 samples per CPU of the maximum size, or for ten times as many usual ones. */
 	for (size = 1 << 20; size < (size_t)cpus * 64 * sizeof(struct sample);)
 		size *= 2;
 	bpf_map__set_max_entries(skel->maps.ring, size);
@@ -370,7 +376,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 		goto destroy;
 	}
 
-	/* Listen first, then look at what is there: nothing falls between. */
+	/* Open the rings before the scan, so that nothing is missed in between. */
 	err = rings_open(&data.rings, &attr, CLOCK_MONOTONIC, env.pages);
 	if (err) {
 		rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
@@ -427,7 +433,7 @@ int cmd_profile(int argc, char **argv)
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
 	if (!is_own_proc()) {
-		say("/proc is that of another PID namespace: mount the own one");
+		say("/proc shows another PID namespace: mount proc in this one");
 		return BPFPROV_FAILED;
 	}
 	if (env.pid) {
@@ -436,19 +442,19 @@ int cmd_profile(int argc, char **argv)
 			return rc;
 	}
 	catch_signals();
-	/* Before the time is spent. */
+	/* Fail before sampling. */
 	out = open_output(temp, sizeof(temp));
 	if (!out)
 		return BPFPROV_FAILED;
 	if (!have_cap(CAP_SYS_ADMIN))
-		say("%sreduced:%s without CAP_SYS_ADMIN, BPF programs that are loaded have no ID, and files that others have mapped may not be found",
+		say("%sreduced:%s without CAP_SYS_ADMIN, BPF programs that are loaded already have no ID, and files of other users may not be readable",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
 	if (!has_feature(BUILD_ID_CACHE))
-		say_reduced(BUILD_ID_CACHE, "user frames have one if the page cache has the file");
+		say_reduced(BUILD_ID_CACHE, "user frames have a build ID only if the headers of the file are in the page cache");
 	if (!has_feature(TASK_VMA_QUERY))
-		say_reduced(TASK_VMA_QUERY, "what has no build ID is looked up in /proc, later");
+		say_reduced(TASK_VMA_QUERY, "frames without a build ID are looked up in /proc, later");
 	if (!has_feature(BPF_SUBPROG))
-		say_reduced(BPF_SUBPROG, "BPF text that comes while sampling has no ID");
+		say_reduced(BPF_SUBPROG, "BPF programs that are loaded while sampling have no ID");
 	rc = run(out, temp, pidfd);
 	if (rc && *temp)
 		unlink(temp);

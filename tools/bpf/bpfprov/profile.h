@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What "bpfprov profile" and its program share. */
+/* Shared by "bpfprov profile" and its BPF program. */
 #ifndef __BPFPROV_PROFILE_H
 #define __BPFPROV_PROFILE_H
 
@@ -8,22 +8,22 @@
 #define MAX_FRAMES	127
 #define COMM_SIZE	16
 
-/* Further values of bpf_stack_build_id.status, behind those of the kernel. */
+/* Further values of bpf_stack_build_id.status, after those of the kernel. */
 enum {
 	/*
-	 * build_id is a struct file_key: the file has no build ID, it is not known yet, or
-	 * it is not kept.
+	 * build_id is a struct file_key, because the file has no build ID, the kernel has not
+	 * read it yet, or does not keep it.
 	 */
 	FRAME_FILE = 16,
 	FRAME_PENDING,
 	FRAME_NOT_KEPT,
-	/* No file is mapped there; nothing is. */
+	/* Anonymous memory is mapped there; nothing is mapped there. */
 	FRAME_ANON,
 	FRAME_NOWHERE,
 };
 
 struct sample {
-	__u32 pid;			/* in the PID namespace of the tool; 0: not there */
+	__u32 pid;			/* in the PID namespace of the tool; 0: it has none */
 	char comm[COMM_SIZE];
 	__u64 time;			/* CLOCK_MONOTONIC, ns */
 	__s32 kernel_len, user_len;	/* bytes, or a negative errno */

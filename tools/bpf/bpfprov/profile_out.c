@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The names of what was sampled, and how it is written. */
+/* Name the frames of a profile, and write it. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,10 +13,9 @@
 /* --- names ----------------------------------------------------------------------------- */
 
 /*
- * A module may have come or gone while sampling: of what was there at the beginning and
- * what was at the end, it is in the one that begins closer below. If both begin at one
- * address and are not the same, nobody can say which it was. Of BPF, all that was there is
- * among the texts.
+ * A module may have been loaded or unloaded while sampling: of the symbols from before and
+ * after, take the one that begins closer below @addr. If two different symbols begin at the
+ * same address it is not known which one was sampled. BPF programs are in data.texts.
  */
 static const struct ksym *find_ksym(uint64_t addr)
 {
@@ -44,7 +44,11 @@ static void name_frame(struct frame *f)
 		break;
 	case USER:
 		f->outcome = f->missing;
-		f->name = binary_symbol(f->binary, f->where, f->is_return, &f->outcome);
+		if (!interrupted())
+			f->name = binary_symbol(f->binary, f->where, f->is_return, &f->outcome);
+		/* The search was cut short, so "not found" would be wrong. */
+		if (interrupted() && !f->name)
+			f->outcome = NOT_LOOKED_UP;
 		break;
 	case ANON:
 		f->outcome = ANONYMOUS;
@@ -55,31 +59,46 @@ static void name_frame(struct frame *f)
 	case UNKNOWN:
 		f->outcome = NO_MAPPING;
 		break;
+	case CROWDED:
+		f->outcome = NO_ROOM;
+		break;
 	}
+}
+
+static int by_binary(const void *a, const void *b)
+{
+	const struct frame *x = &data.frames[*(const uint32_t *)a];
+	const struct frame *y = &data.frames[*(const uint32_t *)b];
+
+	return x->binary < y->binary ? -1 : x->binary > y->binary;
 }
 
 static void name_all(void)
 {
+	uint32_t *order = calloc(data.frame_count + 1, sizeof(*order));
 	bool tty = isatty(STDERR_FILENO);
 	size_t i;
 
+	/* One file after the other, because only one is open at a time. */
+	for (i = 0; order && i < data.frame_count; i++)
+		order[i] = i;
+	if (order)
+		qsort(order, data.frame_count, sizeof(*order), by_binary);
 	if (data.ksyms.count && ksyms_read(&data.late_ksyms, false))
 		ksyms_free(&data.late_ksyms);
 	for (i = 0; i < data.frame_count; i++) {
 		if (tty && i % 256 == 0)
 			fprintf(stderr, "\rnaming frames: %zu of %zu", i, data.frame_count);
-		if (interrupted())
-			data.frames[i].outcome = NOT_LOOKED_UP;
-		else
-			name_frame(&data.frames[i]);
+		name_frame(&data.frames[order ? order[i] : i]);
 	}
+	free(order);
 	if (interrupted())
-		say("interrupted: names that were not looked up by then are missing");
+		say("interrupted: frames that were not looked up yet have no names");
 	if (tty)
 		fprintf(stderr, "\r\033[K");
 }
 
-/* In a folded stack, ; and blanks at the end have a meaning. */
+/* In a folded stack, ";" and control characters have a meaning. */
 static void put_clean(FILE *out, const char *s)
 {
 	for (; *s; s++)
@@ -124,6 +143,7 @@ static void put_frame(FILE *out, const struct frame *f)
 		break;
 	case NOWHERE:
 	case UNKNOWN:
+	case CROWDED:
 		fprintf(out, "[unknown]");
 		break;
 	}
@@ -132,6 +152,7 @@ static void put_frame(FILE *out, const struct frame *f)
 static const char * const outcome_names[OUTCOMES] = {
 	[SYMBOLIZED] = "symbolized",
 	[NO_SYMBOL] = "no symbol",
+	[UNREADABLE] = "file not readable",
 	[NO_FILE] = "file not found",
 	[NO_FILE_NO_ID] = "file without build ID not found",
 	[NO_FILE_PENDING] = "build ID not read yet, and file not found",
@@ -139,10 +160,11 @@ static const char * const outcome_names[OUTCOMES] = {
 	[ANONYMOUS] = "anonymous memory",
 	[NOT_MAPPED] = "not mapped: no frame pointers",
 	[NO_MAPPING] = "mapping not known",
+	[NO_ROOM] = "file dropped for want of room",
 	[NOT_LOOKED_UP] = "not looked up: interrupted",
 };
 
-/* What became of the user frames. */
+/* Frames by kind, and user frames by outcome. */
 struct counts {
 	uint64_t user, kernel, bpf, outcomes[OUTCOMES];
 };
@@ -175,7 +197,7 @@ static void write_folded(FILE *out)
 		const struct stack *s = &data.stacks[i];
 
 		put_clean(out, *s->comm ? s->comm : "?");
-		/* Root first: the user's part, then the kernel's. */
+		/* Root first: user frames, then kernel frames. */
 		for (j = s->count_frames; j-- > 0;) {
 			fputc(';', out);
 			put_frame(out, &data.frames[s->frames[j]]);
@@ -243,7 +265,7 @@ static void write_json(FILE *out, long hz)
 
 		fprintf(out, "%s\n{\"comm\":", i ? "," : "");
 		json_string(out, s->comm);
-		/* Leaf first, as the kernel gives them. */
+		/* Leaf first, as in the sample. */
 		fprintf(out, ",\"count\":%" PRIu64 ",\"frames\":[", s->count);
 		for (j = 0; j < s->count_frames; j++) {
 			if (j)

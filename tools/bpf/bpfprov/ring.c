@@ -14,7 +14,7 @@
 struct ring {
 	int fd;
 	struct perf_event_mmap_page *page;
-	size_t size;		/* of the records' part */
+	size_t size;		/* of the records, in bytes */
 };
 
 static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsigned int pages)
@@ -34,7 +34,7 @@ static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsi
 	if (r->page == MAP_FAILED) {
 		err = -errno;
 		say("mapping a ring of %u pages: %s%s", pages, strerror(-err), err == -EPERM ?
-		    ": more than may be locked: CAP_IPC_LOCK, or fewer --ring-pages" : "");
+		    ": over the limit of locked memory: use fewer --ring-pages, or CAP_IPC_LOCK" : "");
 		close(r->fd);
 		return err;
 	}
@@ -115,10 +115,10 @@ static void ring_read(struct rings *rs, struct ring *r, ring_fn fn, void *ctx)
 			memcpy(rs->record, h, h->size);
 		}
 		h = (struct perf_event_header *)rs->record;
-		if (h->size < sizeof(*h))	/* not from this kernel */
+		if (h->size < sizeof(*h))	/* cannot be */
 			break;
 		tail += h->size;
-		/* The room is free before what is done with the record. */
+		/* The record was copied: free its room before calling @fn, which may take long. */
 		__atomic_store_n(&r->page->data_tail, tail, __ATOMIC_RELEASE);
 		memset(&id, 0, sizeof(id));
 		if (h->size >= sizeof(*h) + sizeof(id))

@@ -15,7 +15,7 @@ struct rings {
 	uint8_t *record;	/* room for the longest one */
 };
 
-/* What attr.sample_id_all puts behind each record, with RING_SAMPLE_TYPE. */
+/* Appended to each record by attr.sample_id_all with RING_SAMPLE_TYPE. */
 #define RING_SAMPLE_TYPE (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
 struct ring_id {
 	uint32_t pid, tid;
@@ -24,20 +24,20 @@ struct ring_id {
 };
 
 /*
- * Open @attr, which gets sample_id_all and @clock, on every CPU that is online,
- * with @pages of memory each, a power of two. Returns 0, or a negative errno after saying
- * what failed, and then nothing is open.
+ * Open @attr, with sample_id_all and @clock set, on each online CPU, with a ring of @pages
+ * pages, a power of two. Returns 0, or a negative errno after printing the reason; then
+ * nothing is open.
  */
 int rings_open(struct rings *r, struct perf_event_attr *attr, clockid_t clock,
 	       unsigned int pages);
 void rings_close(struct rings *r);
 
-/* Wait for records for @ms milliseconds, or until a signal. */
+/* Wait @ms milliseconds for records, or until a signal. */
 void rings_wait(const struct rings *r, int ms);
 
 typedef void (*ring_fn)(void *ctx, const struct perf_event_header *h, const struct ring_id *id);
 
-/* Call @fn for each record that is there. */
+/* Call @fn for each record in the rings. */
 void rings_read(struct rings *r, ring_fn fn, void *ctx);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -15,23 +16,33 @@
 #include "symbols.h"
 
 #define BUCKETS		4096
-/* What bounds the memory. */
+/* Bounds the memory. */
 #define MAX_BINARIES	65536
+/* Longer names are cut. */
+#define MAX_NAME	4096
 #define DEBUG_DIR	"/usr/lib/debug"
 
 struct binary {
 	struct binary *next;
-	uint8_t id[BUILD_ID_MAX];	/* with zeroes behind it */
+	uint8_t id[BUILD_ID_MAX];	/* padded with zeroes */
 	size_t len;			/* of the build ID; 0: id is a struct file_key */
 	char *path, *name;
 	int pid;
-	bool tried;
+	enum { UNTRIED, NOT_FOUND, NOT_READABLE, FOUND } state;
+};
+
+/* The file whose symbols are looked up. One at a time bounds memory and descriptors. */
+static struct {
+	struct binary *binary;
 	Dwfl *dwfl;
 	Dwfl_Module *mod;
 	Elf *elf;
 	GElf_Addr bias;
 	bool debug_only;
-};
+} current;
+
+/* Where to continue when a file that libdw has mapped is truncated. */
+static sigjmp_buf truncated;
 
 static struct binary *binaries[BUCKETS];
 static size_t count;
@@ -81,7 +92,7 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 			continue;
 		if (!len)
 			learn_generation(b, padded);
-		/* Of a stack, only the padded ID is known. */
+		/* A stack has the padded ID. */
 		if (len < b->len)
 			b->len = len;
 		return b;
@@ -112,7 +123,7 @@ void binary_path(struct binary *b, const char *path, int pid)
 	size_t len = strlen(path);
 	char *copy, *name;
 
-	b->pid = pid;	/* the latest is the one that may still be there */
+	b->pid = pid;	/* the latest process is the most likely to run still */
 	if (b->path)
 		return;
 	copy = strdup(path);
@@ -150,18 +161,18 @@ void binary_id(const struct binary *b, char *hex, size_t size)
 }
 
 /* Open @path if it is still the file that was mapped; else -1. */
-static int open_if_it(const struct binary *b, const char *path)
+static int open_if_it(struct binary *b, const char *path)
 {
 	uint8_t id[BUILD_ID_MAX] = {};
 	struct file_key key;
 	int fd;
 
-	if (!b->len) {
-		memcpy(&key, b->id, sizeof(key));
-		return open_file(path, &key);
-	}
-	fd = open_file(path, NULL);
-	if (fd >= 0 && (!fd_build_id(fd, id) || memcmp(id, b->id, BUILD_ID_MAX))) {
+	memcpy(&key, b->id, sizeof(key));
+	errno = 0;
+	fd = open_file(path, b->len ? NULL : &key);
+	if (fd < 0 && (is_denied(errno) || errno == EMFILE || errno == ENFILE))
+		b->state = NOT_READABLE;
+	if (fd >= 0 && b->len && (!fd_build_id(fd, id) || memcmp(id, b->id, BUILD_ID_MAX))) {
 		close(fd);
 		return -1;
 	}
@@ -169,8 +180,8 @@ static int open_if_it(const struct binary *b, const char *path)
 }
 
 /*
- * The first line of what debuginfod-find prints: where it has put the file of this
- * kind, "executable" or "debuginfo".
+ * Run debuginfod-find, and store the first line of its output: the path of the file.
+ * @kind is "executable" or "debuginfo".
  */
 static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t size)
 {
@@ -193,7 +204,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
 	p.fd = fds[0];
-	/* A signal can come right before poll(), which then does not return for it. */
+	/* Not interrupted by a signal that comes right before poll(): hence the timeout. */
 	while (pid > 0 && got < size - 1 && !interrupted()) {
 		if (poll(&p, 1, 200) <= 0)
 			continue;
@@ -212,8 +223,16 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	return pid > 0 && !status && *path;
 }
 
-/* Where debug files with this build ID are, if there are any. */
-static int open_debug(const struct binary *b, char *path, size_t size)
+/* libdw would also decompress a file that is not ELF, to whatever size. */
+static bool is_elf(int fd)
+{
+	char magic[SELFMAG];
+
+	return pread(fd, magic, SELFMAG, 0) == SELFMAG && !memcmp(magic, ELFMAG, SELFMAG);
+}
+
+/* Open the debug file with this build ID. Returns a descriptor and its path, or -1. */
+static int open_debug(struct binary *b, char *path, size_t size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	int fd;
@@ -228,11 +247,10 @@ static int open_debug(const struct binary *b, char *path, size_t size)
 	return fd;
 }
 
-/* The file, or what there is of it. Returns a descriptor and its path, or -1. */
-static int find_file(const struct binary *b, char *path, size_t size)
+/* Open the file, or its debug file. Returns a descriptor and its path, or -1. */
+static int find_file(struct binary *b, char *path, size_t size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
-	struct file_key key;
 	int fd = -1;
 
 	if (b->path) {
@@ -247,10 +265,8 @@ static int find_file(const struct binary *b, char *path, size_t size)
 			snprintf(path, size, "/proc/%d/exe", b->pid);
 			fd = open_if_it(b, path);
 		}
-		if (fd < 0 && !b->len) {
-			memcpy(&key, b->id, sizeof(key));
-			fd = open_mapped(b->pid, &key);
-		}
+		if (fd < 0)
+			fd = open_mapped(b->pid, b->id, !b->len);
 	}
 	if (fd >= 0 || !b->len)
 		return fd;
@@ -259,7 +275,7 @@ static int find_file(const struct binary *b, char *path, size_t size)
 	fd = open_if_it(b, path);
 	if (fd < 0 && ask_debuginfod("executable", hex, path, size))
 		fd = open_if_it(b, path);
-	/* Only what was stripped off it is left, and that may have the names. */
+	/* The debug file may have the symbols. */
 	return fd < 0 ? open_debug(b, path, size) : fd;
 }
 
@@ -271,7 +287,8 @@ static bool has_crc(int fd, GElf_Word want)
 	off_t at = 0;
 	ssize_t n;
 
-	while ((n = pread(fd, buf, sizeof(buf), at)) > 0) {
+	/* The file can be of any size. */
+	while ((n = pread(fd, buf, sizeof(buf), at)) > 0 && !interrupted()) {
 		crc = crc32(crc, buf, n);
 		at += n;
 	}
@@ -279,15 +296,15 @@ static bool has_crc(int fd, GElf_Word want)
 }
 
 /*
- * dwfl_standard_find_debuginfo() opens whatever the file's .gnu_debuglink and the
- * directories beside it lead to; the file may be anybody's. Here it is a regular file,
- * with the build ID or, for a file that has none, with the checksum.
+ * dwfl_standard_find_debuginfo() opens any path that the file's .gnu_debuglink leads to,
+ * and any user can own the file. This one opens only a regular file, with the build ID or,
+ * if the file has none, with the checksum.
  */
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word crc, char **found)
 {
 	static const char * const places[] = { DEBUG_DIR "%.*s/%s", "%.*s/.debug/%s", "%.*s/%s" };
-	const struct binary *b = *userdata;
+	struct binary *b = *userdata;
 	char path[2 * PATH_MAX];
 	int fd, dir;
 	size_t i;
@@ -298,7 +315,7 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
 		for (i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
 			snprintf(path, sizeof(path), places[i], dir, b->path, link);
 			fd = b->len ? open_if_it(b, path) : open_file(path, NULL);
-			if (fd >= 0 && !b->len && !has_crc(fd, crc)) {
+			if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
 				close(fd);
 				fd = -1;
 			}
@@ -309,8 +326,8 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
 }
 
 /*
- * Was the text left out, and do the program headers tell no more where it was? So it
- * is after objcopy --only-keep-debug; eu-strip -f leaves them as they were.
+ * Was the text removed, with program headers that no longer have its offset? objcopy
+ * --only-keep-debug changes them; eu-strip -f does not.
  */
 static bool has_no_text(Elf *elf)
 {
@@ -333,7 +350,7 @@ static bool has_no_text(Elf *elf)
 	return false;
 }
 
-/* Those of a file's segments that were seen: where the last one ended, in the file. */
+/* The segments of a debug file so far: the end of the last one, in the file. */
 struct layout {
 	bool any;
 	GElf_Addr base;
@@ -341,23 +358,22 @@ struct layout {
 };
 
 /*
- * Say where in the file a segment of a debug file was. A linker puts a segment as near
- * behind the last one as the alignment allows, or as far behind as it is in memory.
- * Mostly these are the same. Where they are not, it could be either, and a wrong name
- * is worse than none: false.
+ * Reconstruct the file offset of a segment of a debug file. A linker places a segment at
+ * the lowest aligned offset after the previous one, or at the same distance as in memory.
+ * These are mostly the same. If not, return false: a wrong name is worse than none.
  */
 static bool place_segment(GElf_Phdr *p, struct layout *l)
 {
 	GElf_Off gap;
 
 	if (!l->any) {
-		/* It has the ELF header, and keeps it. */
+		/* The first one has the ELF header, and its offset is kept. */
 		if (p->p_offset || !p->p_filesz)
 			return false;
 		l->any = true;
 		l->base = p->p_vaddr;
 	}
-	/* Some of it may be in memory only: nothing behind it can be placed, nor its end. */
+	/* The size of .bss is not known, so neither are this end and later offsets. */
 	if (p->p_flags & PF_W)
 		return false;
 	gap = p->p_vaddr - l->base - l->end;
@@ -371,7 +387,14 @@ static bool place_segment(GElf_Phdr *p, struct layout *l)
 	return true;
 }
 
-static void open_binary(struct binary *b)
+static void close_current(void)
+{
+	if (current.dwfl)
+		dwfl_end(current.dwfl);
+	memset(&current, 0, sizeof(current));
+}
+
+static void open_current(struct binary *b)
 {
 	static const Dwfl_Callbacks callbacks = {
 		.find_elf = dwfl_build_id_find_elf,
@@ -382,59 +405,97 @@ static void open_binary(struct binary *b)
 	void **userdata;
 	int fd;
 
-	b->tried = true;
+	current.binary = b;
+	if (b->state == UNTRIED)
+		b->state = NOT_FOUND;
 	fd = find_file(b, path, sizeof(path));
 	if (fd < 0)
 		return;
-	b->dwfl = dwfl_begin(&callbacks);
-	if (!b->dwfl) {
+	b->state = FOUND;
+	current.dwfl = is_elf(fd) ? dwfl_begin(&callbacks) : NULL;
+	if (!current.dwfl) {
 		close(fd);
 		return;
 	}
-	dwfl_report_begin(b->dwfl);
-	b->mod = dwfl_report_offline(b->dwfl, b->name, path, fd);
-	dwfl_report_end(b->dwfl, NULL, NULL);
-	if (!b->mod) {
+	dwfl_report_begin(current.dwfl);
+	current.mod = dwfl_report_offline(current.dwfl, b->name, path, fd);
+	dwfl_report_end(current.dwfl, NULL, NULL);
+	if (!current.mod) {
 		close(fd);
 		return;
 	}
-	dwfl_module_info(b->mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
+	dwfl_module_info(current.mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
 	*userdata = b;
-	b->elf = dwfl_module_getelf(b->mod, &b->bias);
-	b->debug_only = b->elf && has_no_text(b->elf);
+	current.elf = dwfl_module_getelf(current.mod, &current.bias);
+	current.debug_only = current.elf && has_no_text(current.elf);
 }
 
-const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
-			  enum outcome *outcome)
+/* The name of what is at @offset of the current file. */
+static const char *find_symbol(uint64_t offset, bool is_return)
 {
 	struct layout layout = {};
-	const char *name = NULL;
+	const char *name;
 	GElf_Off into;
 	GElf_Sym sym;
 	GElf_Phdr p;
 	size_t i, n;
 
-	if (!b->tried)
-		open_binary(b);
-	if (!b->elf || elf_getphdrnum(b->elf, &n))
+	if (!current.elf || elf_getphdrnum(current.elf, &n))
 		return NULL;
-	*outcome = NO_SYMBOL;
-	for (i = 0; i < n && !name; i++) {
-		if (!gelf_getphdr(b->elf, i, &p) || p.p_type != PT_LOAD)
+	for (i = 0; i < n; i++) {
+		if (!gelf_getphdr(current.elf, i, &p) || p.p_type != PT_LOAD)
 			continue;
-		if (b->debug_only && !place_segment(&p, &layout))
-			break;
+		if (current.debug_only && !place_segment(&p, &layout))
+			return NULL;
 		if (offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
 			continue;
-		name = dwfl_module_addrinfo(b->mod,
-					    offset - p.p_offset + p.p_vaddr + b->bias - is_return,
-					    &into, &sym, NULL, NULL, NULL);
+		name = dwfl_module_addrinfo(current.mod, offset - p.p_offset + p.p_vaddr +
+					    current.bias - is_return, &into, &sym, NULL, NULL,
+					    NULL);
 		/* The nearest one below, which can have ended before. */
-		if (name && sym.st_size && into >= sym.st_size)
-			name = NULL;
+		if (name && (!sym.st_size || into < sym.st_size))
+			return name;
 	}
+	return NULL;
+}
+
+static void on_sigbus(int sig)
+{
+	siglongjmp(truncated, 1);
+}
+
+char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outcome *outcome)
+{
+	struct sigaction sa = { .sa_handler = on_sigbus }, old;
+	const char *found;
+	char *name = NULL;
+
+	/*
+	 * libdw maps the file, and whoever owns it can truncate it. The longjmp() leaves
+	 * libdw in the middle of a look-up, so what it has of this file is not used again.
+	 */
+	sigaction(SIGBUS, &sa, &old);
+	if (sigsetjmp(truncated, 1)) {
+		name = NULL;
+		memset(&current, 0, sizeof(current));
+		current.binary = b;
+		b->state = NOT_READABLE;
+	} else {
+		if (current.binary != b) {
+			close_current();
+			open_current(b);
+		}
+		found = find_symbol(offset, is_return);
+		/* Copied, because it is in the file. */
+		name = found ? strndup(found, MAX_NAME) : NULL;
+	}
+	sigaction(SIGBUS, &old, NULL);
 	if (name)
 		*outcome = SYMBOLIZED;
+	else if (b->state == FOUND)
+		*outcome = NO_SYMBOL;
+	else if (b->state == NOT_READABLE)
+		*outcome = UNREADABLE;
 	return name;
 }
 
@@ -448,11 +509,10 @@ void binary_free_all(void)
 	struct binary *b, *next;
 	int i;
 
+	close_current();
 	for (i = 0; i < BUCKETS; i++) {
 		for (b = binaries[i]; b; b = next) {
 			next = b->next;
-			if (b->dwfl)
-				dwfl_end(b->dwfl);
 			free(b->path);
 			free(b->name);
 			free(b);

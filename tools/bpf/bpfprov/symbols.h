@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* From (build ID, file offset) to a name, after the fact. */
+/* From (build ID, file offset) to a name. */
 #ifndef __BPFPROV_SYMBOLS_H
 #define __BPFPROV_SYMBOLS_H
 
@@ -9,19 +9,21 @@
 
 #include "maps.h"
 
-/* What became of a user frame. */
+/* Result of the lookup of a user frame. */
 enum outcome {
 	SYMBOLIZED,
-	NO_SYMBOL,	/* the file is there, and names nothing at this offset */
-	/* The file is not to be found: with this build ID, or by its inode if ... */
+	NO_SYMBOL,	/* the file was found, and has no symbol at this offset */
+	UNREADABLE,	/* the file was found, and cannot be opened or read */
+	/* The file was not found: by its build ID, or by its inode if ... */
 	NO_FILE,
 	NO_FILE_NO_ID,	/* it has none */
 	NO_FILE_PENDING,	/* the kernel had not read it yet */
 	NO_FILE_NOT_KEPT,	/* the kernel does not keep it */
-	ANONYMOUS,	/* no file was mapped: a JIT, vdso */
-	NOT_MAPPED,	/* nothing was: no address of code, but what looked like one */
-	NO_MAPPING,	/* what was mapped there is not known */
-	NOT_LOOKED_UP,	/* the user would not wait */
+	ANONYMOUS,	/* no file is mapped: JIT-compiled code, vdso */
+	NOT_MAPPED,	/* nothing is mapped: not an address of code */
+	NO_MAPPING,	/* it is not known what was mapped there */
+	NO_ROOM,	/* there were more files than are kept */
+	NOT_LOOKED_UP,	/* interrupted by the user */
 	OUTCOMES,
 };
 
@@ -30,15 +32,15 @@ struct binary;
 
 /*
  * The file with this build ID, or with length 0 and these BUILD_ID_MAX bytes that
- * name its inode. An ID of BUILD_ID_MAX bytes may be a shorter one with zeroes behind
- * it, as the kernel has them in stacks. NULL: no memory.
+ * name its inode. An ID of BUILD_ID_MAX bytes may be a shorter one that is padded with
+ * zeroes, as in stacks. NULL: there are too many.
  */
 struct binary *binary_get(const uint8_t *id, size_t len);
 
 /* It was mapped as @path by @pid. */
 void binary_path(struct binary *b, const char *path, int pid);
 
-/* Its short name: that of the file, or the build ID; never NULL. */
+/* Its short name: that of the file, or the start of the build ID; never NULL. */
 const char *binary_name(const struct binary *b);
 
 /* Its path, if it was seen mapped; else NULL. Its ID in hexadecimal, "" if it has none. */
@@ -46,17 +48,17 @@ const char *binary_where(const struct binary *b);
 void binary_id(const struct binary *b, char *hex, size_t size);
 
 /*
- * The name of what is at @offset of the file; @is_return: it is where a call
- * returns to, and the call is what is asked for. The string, NULL when there is
- * none, stays valid until binary_free_all(). @outcome is SYMBOLIZED, NO_SYMBOL, or left
- * alone where there is no file. Looks for the file where it was
- * mapped, below /usr/lib/debug, and where debuginfod-find finds it; then for its
- * debug file.
+ * The name of what is at @offset of the file; @is_return: it is a return address, and
+ * the call before it is meant. The caller frees the string; NULL: there is none. @outcome
+ * becomes SYMBOLIZED, NO_SYMBOL or UNREADABLE, and is left alone if there is no such file.
+ * The file is looked for where it was mapped, below /usr/lib/debug, and with
+ * debuginfod-find; then its debug file.
+ *
+ * One file is open at a time: ask for all symbols of a file before those of the next.
  */
-const char *binary_symbol(struct binary *b, uint64_t offset, bool is_return,
-			  enum outcome *outcome);
+char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outcome *outcome);
 
-/* Files that were not remembered: there were too many. */
+/* The number of calls for files beyond the limit. */
 uint64_t binary_dropped(void);
 
 void binary_free_all(void);

@@ -4,11 +4,11 @@
 
 #include "texts.h"
 
-/* What bounds the memory. */
+/* Bounds the memory. */
 #define MAX_TEXTS	262144
 #define GRACE_NS	1000000000ULL
 
-/* How many in order begin at @addr or before? */
+/* The number of texts in @order that begin at or below @addr. */
 static size_t upper_bound(const struct texts *ts, uint64_t addr)
 {
 	size_t low = 0, high = ts->ordered, at;
@@ -23,7 +23,7 @@ static size_t upper_bound(const struct texts *ts, uint64_t addr)
 	return low;
 }
 
-/* Are they the same? Symbols have no ID, and no name without CAP_BPF. */
+/* Same text? Records of symbols have no ID, and no name if it was loaded without CAP_BPF. */
 static bool is_same(const struct bpf_text *a, const struct bpf_text *b)
 {
 	if (a->addr != b->addr)
@@ -112,15 +112,15 @@ void texts_begin(struct texts *ts, const struct bpf_text *t, uint64_t time)
 				text.len = l->text.addr - t->addr;
 		} else if (!l->from && l->until >= time && l->until != UINT64_MAX &&
 		    is_same(&l->text, t)) {
-			/* Its end, from another CPU's ring, was here first. */
+			/* Its unload record, from another CPU's ring, was read first. */
 			l->from = time;
 			known = true;
 		} else if (l->from > time) {
-			/* And so was the next one. */
+			/* The record of its successor was read first. */
 			if (l->from < until)
 				until = l->from;
 		} else if (l->until == UINT64_MAX || (l->from && l->until > time)) {
-			/* Its end was lost. */
+			/* Its unload record was lost. */
 			l->until = time;
 		}
 	}

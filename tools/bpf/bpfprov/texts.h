@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which text of BPF was at an address at some time. */
+/* Find the BPF program that was at an address at a given time. */
 #ifndef __BPFPROV_TEXTS_H
 #define __BPFPROV_TEXTS_H
 
@@ -12,14 +12,14 @@
 /* All times are CLOCK_MONOTONIC, in ns. */
 struct text_life {
 	struct bpf_text text;
-	uint64_t from, until;	/* 0: before we looked; UINT64_MAX: still there */
-	bool keep;		/* somebody has its number */
+	uint64_t from, until;	/* from 0: not known; until UINT64_MAX: still loaded */
+	bool keep;		/* a frame has its number */
 };
 
 struct texts {
 	struct text_life *life;
 	size_t count, room;
-	uint32_t *order;	/* numbers of those that can be found, by address */
+	uint32_t *order;	/* numbers of those that texts_find() can return, by address */
 	size_t ordered;
 	uint32_t *unused;	/* numbers of those that were forgotten */
 	size_t unused_count;
@@ -28,19 +28,19 @@ struct texts {
 };
 
 /*
- * @t, which has an address and a length, is there from @time on, or goes. The two may
- * come in any order, and one may be missing.
+ * @t, which has an address and a length, was loaded or unloaded at @time. The two calls may
+ * come in either order, and one may be missing.
  */
 void texts_begin(struct texts *ts, const struct bpf_text *t, uint64_t time);
 void texts_end(struct texts *ts, const struct bpf_text *t, uint64_t time);
 
 /*
- * The number of the text at @addr at @time, or -1. Whoever is in a text when it goes
- * is there a little longer: it is found for another second, unless the next has begun.
+ * The number of the text at @addr at @time, or -1. A CPU can execute a text that is being
+ * unloaded, so it is found for another second, unless another text has its address.
  */
 int64_t texts_find(const struct texts *ts, uint64_t addr, uint64_t time);
 
-/* Forget those that cannot be found at @time or later, but for those to keep. */
+/* Forget those that cannot be found at @time or later, except those with keep set. */
 void texts_forget(struct texts *ts, uint64_t time);
 
 void texts_free(struct texts *ts);

@@ -26,7 +26,7 @@ void say(const char *fmt, ...)
 {
 	va_list ap;
 
-	/* In order with what was printed, where both go to one place. */
+	/* Keep the order where stdout and stderr are the same file. */
 	fflush(stdout);
 	fprintf(stderr, "bpfprov%s%s: ", command_name ? " " : "", command_name ?: "");
 	va_start(ap, fmt);
@@ -61,7 +61,7 @@ void unlink_when_killed(const char *path)
 {
 	char first = *path;
 
-	/* A signal may come in between: the path is whole once it begins. */
+	/* For a signal in between: the first byte is written last. */
 	*unlink_path = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (first)
@@ -80,12 +80,12 @@ uint64_t clock_ns(clockid_t clock)
 
 void catch_signals(void)
 {
-	/* Without SA_RESTART: what waits is to end. */
+	/* Without SA_RESTART: waiting system calls must end. */
 	struct sigaction sa = { .sa_handler = on_signal }, old;
 
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
-	/* nohup ignores it, and that is to stay so. */
+	/* nohup(1) ignores SIGHUP: keep it ignored. */
 	if (!sigaction(SIGHUP, NULL, &old) && old.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &sa, NULL);
 }
@@ -120,7 +120,7 @@ bool have_caps(const int *caps)
 	char missing[128] = "";
 
 	if (syscall(SYS_capget, &hdr, data))
-		return true;	/* it is for the kernel to refuse then */
+		return true;	/* let the kernel refuse */
 	for (; *caps >= 0; caps++) {
 		if (has_cap(data, *caps) ||
 		    ((*caps == CAP_BPF || *caps == CAP_PERFMON) && has_cap(data, CAP_SYS_ADMIN)))
@@ -163,7 +163,7 @@ long parse_number(struct argp_state *state, const char *arg, const char *what,
 	errno = 0;
 	n = strtol(arg, &end, 10);
 	if (errno || end == arg || *end || n < min || n > max)
-		argp_error(state, "%s: %s is no number from %ld to %ld", what, arg, min, max);
+		argp_error(state, "%s: %s is not a number from %ld to %ld", what, arg, min, max);
 	return n;
 }
 
@@ -172,13 +172,13 @@ long parse_ring_pages(struct argp_state *state, const char *arg)
 	long n = parse_number(state, arg, "--ring-pages", 1, 65536);
 
 	if (n & (n - 1))
-		argp_error(state, "--ring-pages: %s is no power of two", arg);
+		argp_error(state, "--ring-pages: %s is not a power of two", arg);
 	return n;
 }
 
 int finish_output(FILE *f, const char *name)
 {
-	/* ferror() remembers no errno, and the last write sets a new one. */
+	/* ferror() has no errno; the last write may set one. */
 	bool failed = ferror(f);
 
 	errno = 0;
@@ -186,7 +186,7 @@ int finish_output(FILE *f, const char *name)
 	if (f != stdout)
 		failed |= fclose(f) != 0;
 	if (failed)
-		say("writing %s: %s", name, errno ? strerror(errno) : "not all could be written");
+		say("writing %s: %s", name, errno ? strerror(errno) : "incomplete");
 	return failed ? -1 : 0;
 }
 
@@ -203,7 +203,7 @@ static int utf8_len(const unsigned char *s)
 	for (i = 1; i < len; i++)
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	/* Longer than needed, a surrogate, or beyond U+10FFFF. */
+	/* An overlong form, a surrogate, or above U+10FFFF. */
 	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
 	    (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f))
 		return 0;
@@ -228,6 +228,16 @@ void json_string(FILE *f, const char *s)
 			fwrite(p, 1, len, f);
 	}
 	fputc('"', f);
+}
+
+void print_clean(FILE *f, const char *s)
+{
+	for (; *s; s++) {
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			fprintf(f, "\\%03o", *s);
+		else
+			fputc(*s, f);
+	}
 }
 
 void print_hex(FILE *f, const unsigned char *bytes, size_t len)
