@@ -272,7 +272,7 @@ def faults_of(row: list[str], columns: list[str]) -> list[str]:
             found.append(f"outcome {value}: pass, fail, skip or panic")
         elif name == "RESULT" and value not in ("FAIL", "SKIP"):
             found.append(f"result {value}: FAIL or SKIP")
-        elif name == "FLAVOURS" and not re.fullmatch(r"[a-z]+(,[a-z]+)*", value):
+        elif name == "FLAVOURS" and not re.fullmatch(r"[a-z-]+(,[a-z-]+)*", value):
             found.append(f"flavours {value}: NAME[,NAME...]")
         elif name == "REGEX":
             try:

@@ -14,7 +14,7 @@ setup_file()
 
 setup()
 {
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 	mkdir -p tree/kernel tree/net
 	printf 'obj-y = a.o\n' >tree/kernel/Makefile
 	printf '%s\n' '// SPDX' '#include <a.h>' 'int f(void)' '{' '	if (a || b)' '		return 1;' '	smp_mb();' '}' \
