@@ -48,6 +48,7 @@
 #include <netinet/ip6.h>
 #include <netinet/ip_icmp.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -868,6 +869,7 @@ static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len,
 		.msg_name = to, .msg_namelen = len, .msg_iov = &iov, .msg_iovlen = 1,
 	};
 	struct io_uring_sqe sqe = { .fd = fd };
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	int ret;
 
 	switch (c->op) {
@@ -879,7 +881,11 @@ static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len,
 		sqe.opcode = IORING_OP_CONNECT;
 		sqe.addr = (uintptr_t)to;
 		sqe.off = len;
-		return uring_do(&sqe, ms);
+		ret = uring_do(&sqe, ms);
+		/* SCTP says so when a task work had the ring try again in the meantime. */
+		if (ret != -EALREADY || !is_sctp(c->proto))
+			return ret;
+		return poll(&p, 1, ms) == 1 && p.revents == POLLOUT ? 0 : -ETIMEDOUT;
 	default:
 		sqe.opcode = IORING_OP_SENDMSG;
 		sqe.addr = (uintptr_t)&msg;

@@ -141,15 +141,18 @@ bool may_end_kernel(void)
 
 int copy_file(const char *from, const char *to)
 {
-	struct stat st;
 	int in, out, err = 0;
+	ssize_t n = -1;
 
-	errno = 0;
 	in = open(from, O_RDONLY | O_CLOEXEC);
 	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-	if (in < 0 || out < 0 || fstat(in, &st) ||
-	    sendfile(out, in, NULL, st.st_size) != st.st_size || fsync(out))
-		err = -errno ?: -EIO;	/* a short copy sets none */
+	if (in < 0 || out < 0)
+		err = -errno;
+	/* Longer writes make large folios: a header is not paged out without the text. */
+	while (!err && (n = sendfile(out, in, NULL, 4096)) > 0)
+		;
+	if (!err && (n < 0 || fsync(out)))
+		err = -errno;
 	close(in);
 	close(out);
 	return err;
