@@ -405,6 +405,7 @@ setup() { sandbox; }
 	git -C "$LINUX" -c user.name="bpf-provenance developers" \
 		-c user.email=devel@bpf-provenance.invalid cherry-pick series-previous-2 >/dev/null
 	"$SCRIPTS/series" export --series series-b
+	described series-b series-a
 	"$SCRIPTS/series" check
 	[ "$(wc -l <"$PATCHES/series")" = 5 ]
 	grep -q 66 "$LINUX/lib/a.c"
@@ -513,11 +514,12 @@ setup() { sandbox; }
 
 @test "series: Fixes tags, covers and headers" {
 	made_series
+	cp "$PATCHES"/series-a/lib-Return-22.patch "$HOME"
 	sed -i 's/^Because\.$/Because.\n\nFixes: 1da177e4c3f4 ("Linux-2.6.12-rc2")/' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
 	[[ $output == *"lib-Return-22.patch has a Fixes tag"* ]]
-	sed -i '/^Fixes: /,+0d' "$PATCHES"/series-a/lib-Return-22.patch
+	cp "$HOME"/lib-Return-22.patch "$PATCHES"/series-a
 	printf '# lib: one thing\n\nThis topic has no more.\n' >"$PATCHES/series-a/cover.md"
 	run "$SCRIPTS/series" check
 	[[ $output == *"has the word topic"*"has no figure"*"has no link"* ]]
