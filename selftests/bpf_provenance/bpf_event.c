@@ -661,6 +661,28 @@ FIXTURE_SETUP(ksymbol)
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &attr, RING_PAGES));
 }
 
+/* Symbols that are removed with another size than they were added with. */
+static int count_resized(struct events *ev)
+{
+	const struct event *e = ev->e;
+	size_t i, j;
+	int n = 0;
+
+	qsort(ev->e, ev->nr, sizeof(*ev->e), by_time);
+	for (i = 0; i < ev->nr; i++) {
+		if (!is_symbol(&e[i]) || !ends(&e[i]))
+			continue;
+		for (j = i; j-- > 0;) {
+			if (!is_symbol(&e[j]) || e[j].r.addr != e[i].r.addr ||
+			    strcmp(e[j].name, e[i].name))
+				continue;
+			n += !ends(&e[j]) && e[j].r.len != e[i].r.len;
+			break;
+		}
+	}
+	return n;
+}
+
 FIXTURE_TEARDOWN(ksymbol)
 {
 	while (self->nr_trampolines)
@@ -672,6 +694,7 @@ FIXTURE_TEARDOWN(ksymbol)
 	/* Some go after a grace period: not among the records of the next test. */
 	while (take_all(&self->ev, &self->rings), count_left(&self->ev) > 0)
 		usleep(1000);
+	EXPECT_EQ(0, count_resized(&self->ev));
 	perf_rings_close(&self->rings);
 	forget(&self->ev);
 }
@@ -2552,6 +2575,123 @@ TEST_F(stream, inherit)
 		n++;
 	}
 	EXPECT_EQ(2, n);
+}
+
+/*
+ * Returns the number of records in a ring, or -1 if one has another identifier or pid. With
+ * @above, the event was inherited: it has a stream_id of its own, and a pid above that.
+ */
+static int check_ids(struct perf_ring *ring, uint32_t pid, uint32_t above, uint64_t id)
+{
+	const struct perf_event_header *h;
+	const struct text_record *r;
+	struct {
+		uint32_t pid, tid;
+		uint64_t stream_id, identifier;
+	} ids;
+	int n = 0;
+
+	while ((h = perf_ring_next(ring))) {
+		r = (const void *)h;
+		if (r->bpf.type < PERF_BPF_EVENT_SUBPROG_LOAD)
+			continue;
+		memcpy(&ids, (const char *)h + h->size - sizeof(ids), sizeof(ids));
+		if (ids.identifier != id || (above ? ids.pid <= above || ids.stream_id == id :
+					     ids.pid != pid || ids.stream_id != id))
+			return -1;
+		n++;
+	}
+	return n;
+}
+
+/* Runs @fn as the first process of a new PID namespace: 0 if it returns 0. */
+static int in_new_pid_namespace(int (*fn)(void *), void *arg)
+{
+	int status;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWPID))
+		return -1;
+	pid = fork();
+	if (!pid)
+		_exit(fn(arg));
+	return pid > 0 && waitpid(pid, &status, 0) == pid && !status ? 0 : -1;
+}
+
+/*
+ * With an event of its own that is not inherited, a task does not exchange its events with
+ * those of its children in a context switch.
+ */
+static int load_as_second(void *arg)
+{
+	struct perf_event_attr own = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(own), .config = PERF_COUNT_SW_DUMMY,
+	};
+
+	return syscall(SYS_perf_event_open, &own, 0, -1, -1, 0) < 0 || load_elsewhere(1) != 2;
+}
+
+struct listener {
+	const struct perf_event_attr *attr;
+	int ready[2], loaded[2];
+};
+
+/* The process that loads is not in this namespace. */
+static int listen_elsewhere(void *arg)
+{
+	struct listener *l = arg;
+	struct perf_ring ring;
+	uint64_t id;
+	char c = 0;
+
+	if (perf_ring_open(&ring, l->attr, -1, 0, RING_PAGES) ||
+	    ioctl(ring.fd, PERF_EVENT_IOC_ID, &id) || write(l->ready[1], &c, 1) != 1 ||
+	    read(l->loaded[0], &c, 1) != 1)
+		return 1;
+	return check_ids(&ring, 0, 0, id) != 2;
+}
+
+/*
+ * The pid is that of the PID namespace in which the event was opened, and the identifier
+ * that of the event that was opened: for an event that a process of another namespace has
+ * inherited, and for one of two listeners of different namespaces.
+ */
+TEST_F(stream, namespaces)
+{
+	struct listener l = { .attr = &self->attr };
+	pid_t child;
+	uint64_t id;
+	int status;
+	char c = 0;
+
+	self->attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER;
+	self->attr.inherit = 1;
+	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, 0, 0, RING_PAGES));
+	ASSERT_EQ(0, ioctl(self->ring.fd, PERF_EVENT_IOC_ID, &id));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(!!in_new_pid_namespace(load_as_second, NULL));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	/* Its number in that namespace is 2. */
+	EXPECT_EQ(2, check_ids(&self->ring, 0, child, id));
+
+	self->attr.inherit = 0;
+	ASSERT_EQ(0, perf_ring_open(&self->other, &self->attr, -1, 0, RING_PAGES));
+	ASSERT_EQ(0, ioctl(self->other.fd, PERF_EVENT_IOC_ID, &id));
+	ASSERT_EQ(0, pipe(l.ready));
+	ASSERT_EQ(0, pipe(l.loaded));
+	child = fork();
+	ASSERT_LE(0, child);
+	if (!child)
+		_exit(!!in_new_pid_namespace(listen_elsewhere, &l));
+	ASSERT_EQ(1, read(l.ready[0], &c, 1));
+	ASSERT_NE(0, load_and_close());
+	ASSERT_EQ(1, write(l.loaded[1], &c, 1));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(2, check_ids(&self->other, getpid(), 0, id));
 }
 
 /* All that sample_id can hold, in all combinations, and none of it. */

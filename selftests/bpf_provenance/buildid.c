@@ -1443,30 +1443,32 @@ static int open_trigger(enum trigger trigger)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+/* Users that are gone, also those of earlier tests, are freed by RCU and workers. */
+static void wait_until_off(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *f)
+{
+	time_t end = time(NULL) + 60;
+
+	while (keeps_new_file(_metadata, f) && time(NULL) < end)
+		sched_yield();
+	ASSERT_FALSE(keeps_new_file(_metadata, f));
+}
+
 /*
  * Task context: build IDs are kept while something exists that asks for them, and until
  * nothing has existed for a second.
  */
 TEST_F(trigger, on_and_off)
 {
-	time_t end = time(NULL) + 60;
 	int fd;
 
-	/* Users of the tests before this one are freed by RCU and workers, too. */
-	while (keeps_new_file(_metadata, &self->f) && time(NULL) < end)
-		sched_yield();
-	EXPECT_FALSE(keeps_new_file(_metadata, &self->f));
+	wait_until_off(_metadata, &self->f);
 	if (variant->trigger == NO_TRIGGER)
 		return;
 	fd = open_trigger(variant->trigger);
 	ASSERT_LE(0, fd);
 	EXPECT_TRUE(keeps_new_file(_metadata, &self->f));
 	ASSERT_EQ(0, close(fd));
-	/* A map is freed when RCU and a worker have got to it. */
-	end = time(NULL) + 60;
-	while (keeps_new_file(_metadata, &self->f) && time(NULL) < end)
-		sched_yield();
-	EXPECT_FALSE(keeps_new_file(_metadata, &self->f));
+	wait_until_off(_metadata, &self->f);
 
 	/* Whoever asks: not while the sysctl is 0. */
 	ASSERT_EQ(0, switch_cache(false));
@@ -1486,6 +1488,8 @@ TEST_F(trigger, next_user)
 	/* One kind of user is enough. */
 	if (variant->trigger != PERF_EVENT)
 		return;
+	/* A user that still exists would be the last one instead. */
+	wait_until_off(_metadata, &self->f);
 	fd = open_trigger(variant->trigger);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, close(fd));
