@@ -216,9 +216,7 @@ const struct inode *vma_snapshot_user_inode(struct mm_struct *mm, const struct v
 static bool walk_stale(struct mm_struct *mm, const struct vma_snapshot_walk *walk,
 		       const struct vm_area_struct *vma)
 {
-	if (likely(!(walk->seq & 1)))
-		return mmap_lock_speculate_retry(mm, walk->seq);
-	return __vma_snapshot_stale(mm, vma, walk->seq, walk->frees);
+	return vma_snapshot_stale_at(mm, vma, walk->seq, walk->frees);
 }
 
 /*

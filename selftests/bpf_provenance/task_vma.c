@@ -2047,6 +2047,19 @@ static int count_maps(pid_t pid)
 	return n;
 }
 
+/* A task that waits to be killed. */
+static pid_t start_sleeper(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
 /* Syscall entry: those of others are held, which takes interrupts that are on. */
 TEST(other_task)
 {
@@ -2058,13 +2071,8 @@ TEST(other_task)
 	skel->bss->target = gettid();
 	skel->bss->sample_nr = SYS_getppid;
 	load_query(_metadata, skel, skel->progs.other_task, NULL);
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
+	pid = start_sleeper();
+	ASSERT_LT(0, pid);
 	skel->bss->other_pid = pid;
 	syscall(SYS_getppid);
 	EXPECT_EQ(1, skel->bss->seen.runs);
@@ -2205,13 +2213,8 @@ TEST(alloc_lock)
 	skel->bss->other_err[0] = 1;
 	skel->bss->other_err[1] = 1;
 	load_query(_metadata, skel, skel->progs.alloc_lock, NULL);
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			pause();
-	}
+	pid = start_sleeper();
+	ASSERT_LT(0, pid);
 	skel->bss->other_pid = pid;
 	ASSERT_EQ(0, prlimit(pid, RLIMIT_CORE, &limit, NULL));
 	EXPECT_EQ(1, skel->bss->seen.runs);

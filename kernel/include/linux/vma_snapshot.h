@@ -144,6 +144,18 @@ static inline void vma_snapshot_begin(struct mm_struct *mm, unsigned int *seq, u
 		*frees = smp_load_acquire(&mm->vma_frees);
 }
 
+/*
+ * May the VMA have changed since vma_snapshot_begin()? @vma: where its fields were read;
+ * NULL: a gap, for which an odd @seq is no evidence.
+ */
+static inline bool vma_snapshot_stale_at(struct mm_struct *mm, const struct vm_area_struct *vma,
+					 unsigned int seq, unsigned int frees)
+{
+	if (likely(!(seq & 1)))
+		return mmap_lock_speculate_retry(mm, seq);
+	return __vma_snapshot_stale(mm, vma, seq, frees);
+}
+
 /**
  * vma_snapshot_stale() - may the mapping have changed since the snapshot?
  * @mm: as for vma_snapshot_at()
@@ -158,9 +170,7 @@ static inline void vma_snapshot_begin(struct mm_struct *mm, unsigned int *seq, u
  */
 static inline bool vma_snapshot_stale(struct mm_struct *mm, const struct vma_snapshot *snap)
 {
-	if (likely(!(snap->seq & 1)))
-		return mmap_lock_speculate_retry(mm, snap->seq);
-	return __vma_snapshot_stale(mm, snap->vma, snap->seq, snap->frees);
+	return vma_snapshot_stale_at(mm, snap->vma, snap->seq, snap->frees);
 }
 
 /*

@@ -29,7 +29,7 @@ int query_into_ring(void *ctx)
 	return 0;
 }
 
-/* The example of Documentation/bpf/task_vma.rst. */
+/* Many records in one reservation, as a profiler would fill it. */
 #define MAX_FRAMES 16
 
 struct sampled_frame {
