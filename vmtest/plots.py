@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Plots as SVG, of bars and of lines. The same data gives the same bytes."""
+"""Plots as SVG, by gnuplot: of bars and of lines. The same data gives the same bytes."""
 
 import math
+import subprocess
+import sys
+from shutil import which
 from typing import Mapping, Optional, Sequence
-from xml.sax.saxutils import escape
 
 WIDTH = 900
 ROW = 11                # the height of a bar
@@ -12,116 +14,71 @@ COLOURS = ("#4878a8", "#d65f5f", "#6aab5d", "#956cb4", "#c7883d", "#5bb0b5", "#7
 Point = tuple[float, float]
 
 
-class Drawing:
-    def __init__(self, title: str, height: int) -> None:
-        self.height = height
-        self.parts = [f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>']
-        self.text(WIDTH / 2, 20, title, "middle", size=15)
-
-    def text(self, x: float, y: float, text: str, anchor: str = "start", size: int = 12, turned: bool = False) -> None:
-        turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{turn}>'
-                          f"{escape(text)}</text>")
-
-    def line(self, points: Sequence[Point], colour: str, dashed: bool = False, width: float = 1) -> None:
-        dash = ' stroke-dasharray="6 4"' if dashed else ""
-        self.parts.append(f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="none" '
-                          f'stroke="{colour}" stroke-width="{width}"{dash}/>')
-
-    def bar(self, x: float, y: float, width: float, colour: str) -> None:
-        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{ROW - 1}" fill="{colour}"/>')
-
-    def dot(self, x: float, y: float, colour: str) -> None:
-        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-
-    def __str__(self) -> str:
-        return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{self.height}" '
-                f'viewBox="0 0 {WIDTH} {self.height}" font-family="sans-serif" fill="#222222">\n'
-                + "\n".join(self.parts) + "\n</svg>\n")
-
-
-class Scale:
-    """From values to places between first and last; the ends are at powers of ten or round numbers."""
-
-    def __init__(self, values: Sequence[float], first: float, last: float, log: bool) -> None:
-        self.first, self.last = first, last
-        # There is no logarithm of 0.
-        self.log = log and min(values) > 0
-        if self.log:
-            self.low = float(math.floor(math.log10(min(values)) + 1e-9))
-            self.high = max(float(math.ceil(math.log10(max(values)) - 1e-9)), self.low + 1)
-            self.ticks = [10.0 ** e for e in range(int(self.low), int(self.high) + 1)]
-        else:
-            top = max([*values, 0.0]) or 1.0
-            step = 10.0 ** math.floor(math.log10(top))
-            step = next(s for s in (step / 5, step / 2, step, step * 2) if top / s <= 6)
-            self.low, self.high = 0.0, math.ceil(top / step - 1e-9) * step
-            self.ticks = [i * step for i in range(int(self.high / step + 0.5) + 1)]
-
-    def __call__(self, value: float) -> float:
-        at = math.log10(value) if self.log else value
-        return self.first + (at - self.low) / (self.high - self.low) * (self.last - self.first)
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def human(value: float) -> str:
     return f"{value:,.0f}" if value >= 1 or not value else f"{value:g}"
 
 
+def gnuplot(title: str, height: int, commands: Sequence[str]) -> str:
+    script = [f"set terminal svg size {WIDTH},{height} font 'sans-serif,12' background '#ffffff' noenhanced",
+              f"set title {quoted(title)}", "set grid linecolor '#dddddd' linetype 1", *commands]
+    # The toolchain root is mounted without its /etc/alternatives, which gnuplot goes through.
+    program = which("gnuplot-nox") or which("gnuplot") or sys.exit("gnuplot is not installed")
+    done = subprocess.run([program], input="\n".join(script) + "\n", capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"gnuplot: {done.stderr.strip()}")
+    return done.stdout
+
+
 def bars(title: str, unit: str, names: Sequence[str], rows: Mapping[str, Sequence[Optional[float]]],
          log: bool = True, top: Optional[float] = None) -> str:
     """A row for each label, with a bar for each of names; None is a value that does not exist."""
-    left, right, head = 330, WIDTH - 90, 62
-    height_of_row = ROW * len(names) + 6
-    drawing = Drawing(title, head + height_of_row * len(rows) + 40)
     values = [v for row in rows.values() for v in row if v is not None]
-    scale = Scale([*values, *([top] if top else [])], left, right, log)
-    bottom = head + height_of_row * len(rows)
+    # There is no logarithm of 0.
+    log = log and min(values) > 0
+    low = 10.0 ** math.floor(math.log10(min(values))) if log else 0.0
+    step = len(names) + 0.6
+    # What is at the very edge of a logarithmic axis is not drawn.
+    commands = ["set key top outside center horizontal", "set style fill solid noborder", "unset ytics",
+                f"set yrange [{step * len(rows) - 0.8}:-0.8]", f"set xlabel {quoted(unit)}", "set lmargin 42",
+                "set rmargin 12", f"set xrange [{low * 0.999}:{top if top else '*'}]"]
+    if log:
+        commands.append("set logscale x")
+    plots = []
     for i, name in enumerate(names):
-        drawing.bar(left + i * 150, 36, 20, COLOURS[i])
-        drawing.text(left + i * 150 + 26, 45, name)
-    for tick in scale.ticks:
-        drawing.line([(scale(tick), head - 4), (scale(tick), bottom)], "#dddddd")
-        drawing.text(scale(tick), bottom + 14, human(tick), "middle", 11)
-    drawing.text((left + right) / 2, bottom + 32, unit, "middle")
+        commands += [f"$bars{i} << END", *(f"{n * step + i} {row[i]}" for n, row in enumerate(rows.values())
+                                           if row[i] is not None), "END"]
+        plots.append(f"$bars{i} using 2:1:({low}):2:($1-0.45):($1+0.45) with boxxyerror linecolor '{COLOURS[i]}' "
+                     f"title {quoted(name)}")
     for n, (label, row) in enumerate(rows.items()):
-        y = head + n * height_of_row
-        drawing.text(left - 8, y + height_of_row / 2 + 1, label, "end", 11)
-        for i, value in enumerate(row):
-            if value is None:
-                drawing.text(left + 4, y + i * ROW + 9, "not available", size=10)
-            else:
-                drawing.bar(left, y + i * ROW, scale(value) - left, COLOURS[i])
-                drawing.text(scale(value) + 4, y + i * ROW + 9, human(value), size=10)
-    return str(drawing)
+        texts = [(low, "not available") if value is None else (value, human(value)) for value in row]
+        commands += [f"$label{n} << END", f'{n * step + (len(names) - 1) / 2} {low} "{label}"', "END",
+                     f"$texts{n} << END", *(f'{n * step + i} {at} "{text}"' for i, (at, text) in enumerate(texts)), "END"]
+        plots += [f"$label{n} using 2:1:3 with labels right offset -1,0 font ',11' notitle",
+                  f"$texts{n} using 2:1:3 with labels left offset 0.5,0 font ',10' notitle"]
+    commands.append("plot " + ", ".join(plots))
+    return gnuplot(title, int(ROW * step * len(rows)) + 110, commands)
 
 
 def lines(title: str, x_name: str, y_name: str, curves: Mapping[str, tuple[Sequence[Point], Sequence[Point]]],
           log_x: bool = True) -> str:
     """Two lines for each curve: base, which is dashed, and series."""
-    left, right, top, bottom = 90, WIDTH - 290, 40, 420
-    drawing = Drawing(title, bottom + 50)
     points = [p for pair in curves.values() for line in pair for p in line]
-    x_of = Scale([x for x, _ in points], left, right, log_x)
-    y_of = Scale([y for _, y in points], bottom, top, True)
-    for tick in x_of.ticks:
-        drawing.line([(x_of(tick), top), (x_of(tick), bottom)], "#dddddd")
-        drawing.text(x_of(tick), bottom + 16, human(tick), "middle", 11)
-    for tick in y_of.ticks:
-        drawing.line([(left, y_of(tick)), (right, y_of(tick))], "#dddddd")
-        drawing.text(left - 6, y_of(tick) + 4, human(tick), "end", 11)
-    drawing.text((left + right) / 2, bottom + 38, x_name, "middle")
-    drawing.text(20, (top + bottom) / 2, y_name, "middle", turned=True)
-    y = top + 10
-    for i, (name, (base, series)) in enumerate(curves.items()):
-        colour = COLOURS[i % len(COLOURS)]
-        for line, dashed, kernel in ((base, True, "base"), (series, False, "series")):
+    commands = [f"set xlabel {quoted(x_name)}", f"set ylabel {quoted(y_name)}", "set key outside right top",
+                "set logscale y"]
+    if log_x and min(x for x, _ in points) > 0:
+        commands.append("set logscale x")
+    plots = []
+    for i, (name, pair) in enumerate(curves.items()):
+        for line, dash, kernel in zip(pair, (2, 1), ("base", "series")):
             if not line:
                 continue
-            places = [(x_of(x), y_of(y)) for x, y in sorted(line)]
-            drawing.line(places, colour, dashed, 2)
-            for place in places:
-                drawing.dot(*place, colour)
-            drawing.line([(right + 16, y - 4), (right + 46, y - 4)], colour, dashed, 2)
-            drawing.text(right + 52, y, f"{name}, {kernel}", size=11)
-            y += 17
-    return str(drawing)
+            block = f"$d{len(plots)}"
+            commands += [f"{block} << END", *(f"{x} {y}" for x, y in sorted(line)), "END"]
+            plots.append(f"{block} using 1:2 with linespoints pointtype 7 pointsize 0.5 linewidth 2 dashtype {dash} "
+                         f"linecolor '{COLOURS[i % len(COLOURS)]}' title {quoted(f'{name}, {kernel}')}")
+    commands.append("plot " + ", ".join(plots))
+    return gnuplot(title, 470, commands)
