@@ -157,12 +157,16 @@ def lines_of(path: str | Path) -> list[str]:
     return data.decode(errors="replace").removesuffix("\n").split("\n") if data else []
 
 
+def run_of(lines: Iterable[str]) -> Run:
+    reader = Reader()
+    for line in lines:
+        reader.line(line)
+    return reader.end()
+
+
 def read(path: str) -> Run:
     if not path.endswith(".tsv"):
-        reader = Reader()
-        for line in lines_of(path):
-            reader.line(line)
-        return reader.end()
+        return run_of(lines_of(path))
     run = Run()
     for line in lines_of(path):
         if line and not line.startswith("#"):

@@ -30,7 +30,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktap import Reader, Run, ere, lines_of
+from ktap import ere, lines_of, rows, run_of
 
 SWITCH = "kernel_mutant"
 SOURCE = f"""// SPDX-License-Identifier: GPL-2.0
@@ -187,19 +187,12 @@ def sections(lines: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def ktap_of(lines: list[str]) -> Run:
-    reader = Reader()
-    for line in lines:
-        reader.line(line)
-    return reader.end()
-
-
 def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str]) -> str:
     """Of one whose tests have all ended, or that was the last one of a dead guest."""
     for line in console:
         if any(ere(regex).search(line) for regex in deny):
             return f"caught: the kernel complained: {line.strip()}"
-    run = ktap_of(printed)
+    run = run_of(printed)
     if run.errors:
         return "caught: the guest died, or hung"
     results = [r for r in run.results if r.outcome != "skip" and "there is no such test" not in r.said]
@@ -217,14 +210,13 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
 
 def without(printed: list[str]) -> str:
     """Of the tests that ran without a mutant."""
-    run = ktap_of(printed)
+    run = run_of(printed)
     bad = run.errors + [f"{r.name}: {r.said}" for r in run.results if r.outcome != "pass"]
     return f"failed: {'; '.join(bad)}" if bad else f"{run.count('pass')} tests pass"
 
 
 def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str]) -> None:
-    deny = [line.partition("\t")[0] for line in lines_of(Path(__file__).with_name("splats.deny"))
-            if line and not line.startswith("#")]
+    deny = [row[0] for row in rows(Path(__file__).with_name("splats.deny"))]
     kernel = sections(console)
     for name, printed in sections(results).items():
         if name in mutants:
