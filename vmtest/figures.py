@@ -314,6 +314,13 @@ def seeds(args: argparse.Namespace) -> int:
     return 0
 
 
+def put(args: argparse.Namespace) -> int:
+    """Replace the lines between the marks of a document by the input."""
+    doc = Path(args.doc)
+    doc.write_text(between(doc.read_text(), args.mark, sys.stdin.read().rstrip("\n")))
+    return 0
+
+
 def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     for run, help in ((perf, "the table of guest-perf"), (names, "the table of guest-names")):
         p = command(run, help)
@@ -324,6 +331,9 @@ def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     p.add_argument("out")
     p.add_argument("--answered", metavar="RUN", help="of the tests of samples")
     p.add_argument("--doc", metavar="FILE", help="write plots and tables to it")
+    p = command(put, "write the input to a document, between <!-- MARK --> and its end")
+    p.add_argument("doc")
+    p.add_argument("mark")
     p = command(coverage, "the lines of the series that its tests run")
     for name in ("gcov", "added", "missed"):
         p.add_argument(name)
