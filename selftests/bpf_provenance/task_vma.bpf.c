@@ -1036,7 +1036,7 @@ mapped_above:
 
 bool with_find_vma, with_walk;
 __u64 contentions, samples, answered;
-long sampled_err;	/* one that is no sign of a writer */
+long sampled_err;	/* an error that a writer does not cause */
 struct mm_struct *target_mm;
 
 /* The first step of a walk that begins at the address. */
