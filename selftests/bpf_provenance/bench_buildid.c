@@ -139,7 +139,10 @@ static void query_one(void *arg)
 static void bench_queries(void)
 {
 	struct op op = { .op = query_one, .times = 200 };
+	int user = make_stack_map();
 
+	if (user < 0)
+		die("stack map");
 	maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (maps_fd < 0)
 		die("/proc/self/maps");
@@ -149,6 +152,7 @@ static void bench_queries(void)
 	report("procmap_query", "build_id", &op, 0, 1);
 	unmap_frame(queried);
 	close(maps_fd);
+	close(user);
 }
 BENCH("procmap_query", bench_queries);
 
@@ -223,8 +227,11 @@ static void report_files(const char *x, char *path)
 static void bench_files(void)
 {
 	static const char cache[] = "/proc/sys/kernel/build_id_cache";
+	int user = make_stack_map();
 	char path[256];
 
+	if (user < 0)
+		die("stack map");
 	snprintf(tiny, sizeof(tiny), "%s/tiny", scratch);
 	frame_path(path, sizeof(path), 0);
 	copy_frames(1, false);
@@ -236,5 +243,6 @@ static void bench_files(void)
 	write_value(cache, "1");
 	copy_frames(1, true);
 	unlink(tiny);
+	close(user);
 }
 BENCH("file", bench_files);

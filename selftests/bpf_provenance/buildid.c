@@ -237,14 +237,6 @@ static void sample_sleepable_called_from(const void *caller)
 
 /* --- memory that fails ------------------------------------------------------------ */
 
-static int make_stack_map(void)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_STACK_BUILD_ID);
-
-	return bpf_map_create(BPF_MAP_TYPE_STACK_TRACE, "stacks", sizeof(int),
-			      sizeof(struct bpf_stack_build_id), 4, &opts);
-}
-
 /*
  * Task context: the first user since boot has the table made. What fails there leaves
  * the user without the cache at most, and the next one tries again. The first of all

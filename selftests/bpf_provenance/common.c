@@ -163,6 +163,14 @@ int nmi_to_other_cpus(void)
 	return write_value("/proc/sysrq-trigger", "l");
 }
 
+int make_stack_map(void)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_STACK_BUILD_ID);
+
+	return bpf_map_create(BPF_MAP_TYPE_STACK_TRACE, "stacks", sizeof(int),
+			      sizeof(struct bpf_stack_build_id), 4, &opts);
+}
+
 int cpu_clock_event(int cpu, uint64_t period_ns)
 {
 	struct perf_event_attr attr = {

@@ -101,6 +101,9 @@ int copy_file(const char *from, const char *to);
  */
 int nmi_to_other_cpus(void);
 
+/* A stack map with build IDs: while it exists, a kernel that can keeps build IDs. Or -errno. */
+int make_stack_map(void);
+
 /* A CPU-clock event on @cpu: its overflow runs in a hard interrupt. */
 int cpu_clock_event(int cpu, uint64_t period_ns);
 
