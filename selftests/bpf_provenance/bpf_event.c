@@ -2578,10 +2578,11 @@ TEST_F(stream, inherit)
 }
 
 /*
- * Returns the number of records in a ring, or -1 if one has another identifier or pid. With
- * @above, the event was inherited: it has a stream_id of its own, and a pid above that.
+ * Returns the number of records in a ring, or -1 if one has another identifier, or a pid
+ * that is not from @first to @last. An event that was inherited has a stream_id of its own.
  */
-static int check_ids(struct perf_ring *ring, uint32_t pid, uint32_t above, uint64_t id)
+static int check_ids(struct perf_ring *ring, uint32_t first, uint32_t last, bool inherited,
+		     uint64_t id)
 {
 	const struct perf_event_header *h;
 	const struct text_record *r;
@@ -2596,8 +2597,8 @@ static int check_ids(struct perf_ring *ring, uint32_t pid, uint32_t above, uint6
 		if (r->bpf.type < PERF_BPF_EVENT_SUBPROG_LOAD)
 			continue;
 		memcpy(&ids, (const char *)h + h->size - sizeof(ids), sizeof(ids));
-		if (ids.identifier != id || (above ? ids.pid <= above || ids.stream_id == id :
-					     ids.pid != pid || ids.stream_id != id))
+		if (ids.identifier != id || (ids.stream_id != id) != inherited ||
+		    ids.pid < first || ids.pid > last)
 			return -1;
 		n++;
 	}
@@ -2619,16 +2620,22 @@ static int in_new_pid_namespace(int (*fn)(void *), void *arg)
 }
 
 /*
- * With an event of its own that is not inherited, a task does not exchange its events with
- * those of its children in a context switch.
+ * Listens, too: its child inherits an event of either namespace. With an event of its own
+ * that is not inherited, a task does not exchange its events with those of its children in
+ * a context switch.
  */
-static int load_as_second(void *arg)
+static int load_as_second(void *attr)
 {
 	struct perf_event_attr own = {
 		.type = PERF_TYPE_SOFTWARE, .size = sizeof(own), .config = PERF_COUNT_SW_DUMMY,
 	};
+	struct perf_ring ring;
+	uint64_t id;
 
-	return syscall(SYS_perf_event_open, &own, 0, -1, -1, 0) < 0 || load_elsewhere(1) != 2;
+	return syscall(SYS_perf_event_open, &own, 0, -1, -1, 0) < 0 ||
+	       perf_ring_open(&ring, attr, 0, 0, RING_PAGES) ||
+	       ioctl(ring.fd, PERF_EVENT_IOC_ID, &id) || load_elsewhere(1) != 2 ||
+	       check_ids(&ring, 2, 2, true, id) != 2;
 }
 
 struct listener {
@@ -2648,7 +2655,7 @@ static int listen_elsewhere(void *arg)
 	    ioctl(ring.fd, PERF_EVENT_IOC_ID, &id) || write(l->ready[1], &c, 1) != 1 ||
 	    read(l->loaded[0], &c, 1) != 1)
 		return 1;
-	return check_ids(&ring, 0, 0, id) != 2;
+	return check_ids(&ring, 0, 0, false, id) != 2;
 }
 
 /*
@@ -2671,11 +2678,11 @@ TEST_F(stream, namespaces)
 	child = fork();
 	ASSERT_LE(0, child);
 	if (!child)
-		_exit(!!in_new_pid_namespace(load_as_second, NULL));
+		_exit(!!in_new_pid_namespace(load_as_second, &self->attr));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
 	/* Its number in that namespace is 2. */
-	EXPECT_EQ(2, check_ids(&self->ring, 0, child, id));
+	EXPECT_EQ(2, check_ids(&self->ring, child + 1, UINT32_MAX, true, id));
 
 	self->attr.inherit = 0;
 	ASSERT_EQ(0, perf_ring_open(&self->other, &self->attr, -1, 0, RING_PAGES));
@@ -2691,7 +2698,7 @@ TEST_F(stream, namespaces)
 	ASSERT_EQ(1, write(l.loaded[1], &c, 1));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
-	EXPECT_EQ(2, check_ids(&self->other, getpid(), 0, id));
+	EXPECT_EQ(2, check_ids(&self->other, getpid(), getpid(), false, id));
 }
 
 /* All that sample_id can hold, in all combinations, and none of it. */

@@ -21,6 +21,7 @@ struct bpf_stack_build_id deep[DEEP_FRAMES];
 
 int removed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
+bool stack_at_parse;
 int pages_by_target, pages_by_others;
 
 /* bpf_file_build_id() of the file that target executed. */
@@ -212,8 +213,11 @@ int BPF_PROG(on_page_read, struct folio *folio)
 SEC("?tp_btf/build_id_parse")
 int BPF_PROG(on_build_id_parse, struct inode *inode, int err)
 {
-	if (inode->i_ino == inode_nr)
-		__sync_fetch_and_add(&events.parses, 1);
+	if (inode->i_ino != inode_nr)
+		return 0;
+	__sync_fetch_and_add(&events.parses, 1);
+	if (stack_at_parse && on_target())
+		take_stack(ctx);
 	return 0;
 }
 

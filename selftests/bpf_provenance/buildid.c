@@ -42,6 +42,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
@@ -746,7 +747,10 @@ TEST_F(faults, not_open_for_reading)
 	setting_restore(&panic_on_warn);
 }
 
-/* Task context, may sleep: callers in more files than are remembered, two mapped twice. */
+/*
+ * Task context, may sleep: callers in more files than are remembered, two mapped twice.
+ * None of these files is in use afterwards.
+ */
 TEST_F(faults, many_files)
 {
 	static const int files[DEEP_FRAMES - 1] = { 0, 1, 2, 2, 0 };
@@ -759,6 +763,7 @@ TEST_F(faults, many_files)
 #ifndef __x86_64__
 	SKIP(return, "sets the frame pointer with x86 instructions");
 #endif
+	ASSERT_EQ(0, use_fs(self, FS_TMPFS));
 	load(_metadata, self, self->skel->progs.on_sleepable_deep, NULL);
 	for (i = 0; i < 3; i++) {
 		memset(self->id, i + 1, ID_SIZE);
@@ -785,6 +790,8 @@ TEST_F(faults, many_files)
 	for (i = 0; i < 3; i++)
 		close(fds[i]);
 	self->fd = -1;
+	EXPECT_EQ(0, fs_unmount(self->fs, self->dir));
+	self->fs = FS_NONE;
 }
 
 /* Task context: a 32-bit program has a build ID, whatever it runs on. */
@@ -1277,6 +1284,134 @@ TEST_F(cache, mapped_often)
 	EXPECT_EQ(1, events->parses);
 	for (i = 0; i < (int)ARRAY_LEN(maps); i++)
 		munmap(maps[i], PAGE);
+}
+
+/*
+ * Task context, not sleeping: a stack that is taken while the file of its caller is read
+ * for the first time has the build ID of that file, not that of an entry without one.
+ */
+TEST_F(cache, pending)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	unsigned char id[ID_SIZE];
+	struct procmap_query query = {
+		.size = sizeof(query), .build_id_size = ID_SIZE, .build_id_addr = (uintptr_t)id,
+	};
+	int maps, writer;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, maps);
+	new_file(_metadata, &self->f, 256);
+	/* Not read when it is mapped. */
+	writer = open(self->f.path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, writer);
+	map_file(_metadata, &self->f, PAGE);
+	close(writer);
+	ASSERT_EQ(0, bss->events.fills);
+	query.query_addr = (uintptr_t)self->f.map;
+	bss->stack_at_parse = true;
+	ASSERT_EQ(0, syscall_called_from(self->f.map + 16, SYS_ioctl, maps, PROCMAP_QUERY,
+					 (long)&query));
+	bss->stack_at_parse = false;
+	close(maps);
+	ASSERT_EQ(1, bss->nr_samples);
+	ASSERT_EQ(1, bss->events.fills);
+	EXPECT_TRUE(is_valid(&bss->samples[0][1]));
+	EXPECT_EQ(0, memcmp(bss->samples[0][1].build_id, self->f.id, ID_SIZE));
+}
+
+struct direct_read {
+	int fd;
+	void *buf;
+	pid_t tid;
+	ssize_t result;
+};
+
+static void *direct_read(void *arg)
+{
+	struct direct_read *d = arg;
+
+	__atomic_store_n(&d->tid, gettid(), __ATOMIC_SEQ_CST);
+	d->result = read(d->fd, d->buf, PAGE);
+	return NULL;
+}
+
+/* Does this thread wait for something? */
+static bool is_waiting(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	if (!f)
+		return false;
+	if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(f);
+	return state == 'S' || state == 'D';
+}
+
+/*
+ * Task context: a page that a device may be writing to, with nobody left who has the
+ * file open for write. Its contents are not kept before the device is done.
+ */
+TEST_F(cache, pinned)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	struct direct_read d = {};
+	unsigned char id[ID_SIZE];
+	char dir[256], path[300];
+	pthread_t thread;
+	int i;
+
+	/*
+	 * A server that never answers is the slowest device. It must not inherit the file,
+	 * which is open for write.
+	 */
+	snprintf(dir, sizeof(dir), "%s/fuse", self->f.dir);
+	snprintf(path, sizeof(path), "%s/file", dir);
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	i = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	ASSERT_LE(0, i);
+	ASSERT_EQ(0, ftruncate(i, PAGE));
+	close(i);
+	if (fs_mount(FS_FUSE_HUNG, dir) == -EOPNOTSUPP)
+		SKIP(return, "needs FUSE");
+
+	new_file(_metadata, &self->f, 256);
+	d.buf = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, d.buf);
+	*(volatile char *)d.buf = *(volatile char *)d.buf;
+	d.fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	ASSERT_LE(0, d.fd);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, direct_read, &d));
+	while (!__atomic_load_n(&d.tid, __ATOMIC_SEQ_CST) || !is_waiting(d.tid))
+		sched_yield();
+	munmap(d.buf, PAGE);
+
+	map_file(_metadata, &self->f, PAGE);
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	}
+	EXPECT_EQ(0, events->hits);
+	EXPECT_EQ(0, events->fills);
+
+	/* Ends the read. */
+	umount2(dir, MNT_FORCE);
+	pthread_join(thread, NULL);
+	EXPECT_EQ(-1, d.result);
+	close(d.fd);
+	EXPECT_EQ(0, fs_unmount(FS_FUSE_HUNG, dir));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(1, events->fills);
+	EXPECT_EQ(1, events->hits);
+	rmdir(dir);
 }
 
 /* Makes a swap file of it, as mkswap(8) does. The ELF headers are in the boot block. */
@@ -2178,6 +2313,7 @@ FIXTURE_VARIANT_ADD(overwrite, ext4_128_shared_closed) {
 	.how = SHARED_CLOSED, .fs = FS_EXT4_128
 };
 FIXTURE_VARIANT_ADD(overwrite, ext4_128_rename) { .how = RENAME, .fs = FS_EXT4_128 };
+FIXTURE_VARIANT_ADD(overwrite, ext4_128_unlink) { .how = UNLINK, .fs = FS_EXT4_128 };
 FIXTURE_VARIANT_ADD(overwrite, xfs_pwrite) { .how = PWRITE, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_truncate) { .how = TRUNCATE, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_shared) { .how = SHARED, .fs = FS_XFS };

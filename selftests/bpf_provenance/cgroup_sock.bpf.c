@@ -196,7 +196,7 @@ int one_ip_connect4(struct bpf_sock_addr *ctx)
 SEC("cgroup/connect6")
 int one_ip_connect6(struct bpf_sock_addr *ctx)
 {
-	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_scope_id = policy.scope };
 
 	if (!MINE(ctx))
 		return 1;

@@ -439,12 +439,36 @@ TEST_F(hooks, routing_header_needs_cap)
 {
 	/* Segment routing by way of ::1, in the layout of struct ipv6_sr_hdr. */
 	unsigned char srh[24] = { [1] = 2, [2] = 4, [23] = 1 };
+	/* Of a message only that of Mobile IPv6 is taken. */
+	unsigned char rt2[24] = { [1] = 2, [2] = 2, [3] = 1 };
+	char control[CMSG_SPACE(sizeof(rt2))] __aligned(8) = {};
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	union addr to;
+	struct msghdr msg = {
+		.msg_name = &to, .msg_namelen = make_addr(&to, PEER6, 9),
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	bool mip6;
 	int fd;
 
+	inet_pton(AF_INET6, PEER6, rt2 + 8);
+	cmsg->cmsg_level = IPPROTO_IPV6;
+	cmsg->cmsg_type = IPV6_RTHDR;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(rt2));
+	memcpy(CMSG_DATA(cmsg), rt2, sizeof(rt2));
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
 	EXPECT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, srh, sizeof(srh)));
+	EXPECT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, NULL, 0));
+	mip6 = sendmsg(fd, &msg, 0) == 1;
+	ASSERT_TRUE(mip6 || errno == EINVAL);
 	ASSERT_EQ(0, drop_cap(CAP_NET_RAW));
+	if (mip6) {	/* CONFIG_IPV6_MIP6 */
+		EXPECT_EQ(-1, sendmsg(fd, &msg, 0));
+		EXPECT_EQ(EPERM, errno);
+	}
 	EXPECT_EQ(-1, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, srh, sizeof(srh)));
 	EXPECT_EQ(EPERM, errno);
 	EXPECT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_RTHDR, NULL, 0));
@@ -1667,6 +1691,8 @@ TEST_F(autobind, released_with_the_port)
 	fd = disconnected_udp(_metadata, PIN4, PEER4);
 	inet_pton(AF_INET, OTHER4, &self->skel->bss->policy.pin4);
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
+	/* Its former choice is no address that bind() set. */
+	EXPECT_EQ(0, self->skel->bss->seen[AUTOBIND].ip[0]);
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 	EXPECT_TRUE(same_ip(&a, OTHER4));
 	close(fd);
@@ -1954,20 +1980,27 @@ TEST_F(autobind, set_retval)
 TEST_F(autobind, ping_mapped)
 {
 	struct icmp6_hdr echo = { .icmp6_type = ICMP6_ECHO_REQUEST };
+	struct seen *seen = self->skel->bss->seen;
 	union addr a;
-	int fd;
+	int fd, v6only;
 
 	allow_ping(_metadata);
-	fd = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
-	ASSERT_LE(0, fd);
-	make_addr(&a, PEER6, 0);
-	self->skel->bss->policy.mapped = 1;
-	EXPECT_EQ(-1, sendto(fd, &echo, sizeof(echo), 0, &a.sa, sizeof(a.in6)));
-	EXPECT_EQ(EINVAL, errno);
-	self->skel->bss->policy.mapped = 0;
-	EXPECT_EQ(sizeof(echo), sendto(fd, &echo, sizeof(echo), 0, &a.sa, sizeof(a.in6)));
-	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
-	close(fd);
+	for (v6only = 1; v6only >= 0; v6only--) {
+		seen[AUTOBIND].runs = 0;
+		fd = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only,
+					sizeof(v6only)));
+		make_addr(&a, PEER6, 0);
+		self->skel->bss->policy.mapped = 1;
+		EXPECT_EQ(-1, sendto(fd, &echo, sizeof(echo), 0, &a.sa, sizeof(a.in6)));
+		EXPECT_EQ(EINVAL, errno);
+		self->skel->bss->policy.mapped = 0;
+		EXPECT_EQ(sizeof(echo), sendto(fd, &echo, sizeof(echo), 0, &a.sa,
+					       sizeof(a.in6)));
+		EXPECT_EQ(2, seen[AUTOBIND].runs);
+		close(fd);
+	}
 }
 
 /*
@@ -2711,6 +2744,15 @@ TEST_F(sctp, auto_asconf)
 	ASSERT_EQ(0, getsockopt(fd, IPPROTO_SCTP, SCTP_AUTO_ASCONF, &on, &len));
 	EXPECT_EQ(0, on);
 	policy->deny = 0;
+	ASSERT_EQ(0, write_value("/proc/sys/net/sctp/default_auto_asconf", "0"));
+	EXPECT_EQ(0, bind(fd, &a.sa, make_addr(&a, "0.0.0.0", 0)));
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_SCTP, SCTP_AUTO_ASCONF, &on, &len));
+	EXPECT_EQ(0, on);
+	close(fd);
+
+	ASSERT_EQ(0, write_value("/proc/sys/net/sctp/default_auto_asconf", "1"));
+	fd = impatient(socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP));
+	ASSERT_LE(0, fd);
 	EXPECT_EQ(0, bind(fd, &a.sa, make_addr(&a, "0.0.0.0", 0)));
 	ASSERT_EQ(0, getsockopt(fd, IPPROTO_SCTP, SCTP_AUTO_ASCONF, &on, &len));
 	EXPECT_EQ(1, on);
@@ -2771,8 +2813,8 @@ TEST_F(sctp, listen_on_the_port_of)
 		fd = impatient(socket(AF_INET, i ? SOCK_STREAM : SOCK_SEQPACKET, IPPROTO_SCTP));
 		ASSERT_LE(0, fd);
 		if (i) {
-			/* Nobody listens there. */
-			ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER4, 9)));
+			/* Nobody listens there, and the route's source is the one IP. */
+			ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PIN4, 9)));
 			ASSERT_EQ(ECONNREFUSED, errno);
 		} else {
 			/* The source is the one IP, and the socket is bound to any. */
@@ -2783,6 +2825,8 @@ TEST_F(sctp, listen_on_the_port_of)
 			TH_LOG("listens, and no program was asked");
 		EXPECT_EQ(EPERM, errno);
 		EXPECT_EQ(1, seen[AUTOBIND].runs);
+		/* The source of the route is not its address. */
+		EXPECT_EQ(0, seen[AUTOBIND].ip[0]);
 
 		/* It is bound to any address, which can't be changed. */
 		policy->deny = 0;
@@ -3124,7 +3168,7 @@ TEST_F(hooks, bound_again)
 {
 	struct policy *policy = &self->skel->bss->policy;
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int fd, busy, server, port, i;
+	int fd, busy, twin, server, port, i;
 	union addr a;
 
 	allow_ping(_metadata);
@@ -3136,18 +3180,29 @@ TEST_F(hooks, bound_again)
 		ASSERT_EQ(0, listen(server, 1));
 		busy = socket(families[i].domain, SOCK_STREAM, 0);
 		ASSERT_LE(0, busy);
-		ASSERT_EQ(0, bind(busy, &a.sa, make_addr(&a, families[i].pin, 0)));
+		ASSERT_EQ(0, bind(busy, &a.sa, make_addr(&a, families[i].other, 0)));
 		port = port_of(busy);
 
 		fd = socket(families[i].domain, SOCK_STREAM, 0);
 		ASSERT_LE(0, fd);
 		ASSERT_EQ(0, set_noport(fd));
 		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
-		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].pin, port)));
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].other, port)));
 		EXPECT_EQ(EADDRINUSE, errno);
 		EXPECT_TRUE(has_ip(fd, families[i].pin))
 			TH_LOG("a port that is taken cost the address");
+		/* A socket that is bound to any address would have the port at all of them. */
+		ASSERT_EQ(0, listen(fd, 1));
+		twin = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, twin);
+		EXPECT_EQ(0, bind(twin, &a.sa, make_addr(&a, families[i].other, port_of(fd))))
+			TH_LOG("a port that is taken cost the address");
+		close(twin);
+		close(fd);
 
+		fd = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, set_noport(fd));
 		close(busy);
 		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
 		policy->netns = self->net.cookie;
@@ -4293,6 +4348,76 @@ TEST_F(dual, conflicts)
 			}
 }
 
+/*
+ * A connected TCP socket has one address: at the other one, its port is free for others.
+ * Outside the policy's sight, as that would give them both.
+ */
+TEST_F(dual, port_of_connected)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	static const char * const pins[] = { PIN4, PIN6 };
+	int server, fd, other, kind, way, i;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (kind = 0; kind < 2; kind++)
+		for (way = 0; way < 2; way++) {
+			server = dual_server(_metadata, &self->net, kind, way);
+			policy->netns = self->net.cookie;
+			fd = dual_socket(kind);
+			ASSERT_LE(0, fd);
+			ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+			make_addr(&a, dual_ways[way].to, port_of(server));
+			ASSERT_EQ(0, connect(fd, &a.sa, sizeof(a.in6)));
+			policy->netns = 0;
+			for (i = 0; i < 2; i++) {
+				other = socket(dual_ways[i].domain, SOCK_STREAM, 0);
+				ASSERT_LE(0, other);
+				EXPECT_EQ(i == way ? -EADDRINUSE : 0,
+					  bind(other, &a.sa, make_addr(&a, pins[i], port_of(fd))) ?
+					  -errno : 0)
+					TH_LOG("%s to %s, then %s", dual_kinds[kind].name,
+					       dual_ways[way].to, pins[i]);
+				close(other);
+			}
+			close(fd);
+			close(server);
+		}
+}
+
+/*
+ * SO_REUSEPORT: that the IPv6 address is free for such sockets says nothing of the IPv4
+ * address, at which another socket has the port for itself.
+ */
+TEST_F(dual, reuseport)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int alone, shared, fd, one = 1;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	policy->netns = 0;
+	alone = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, alone);
+	ASSERT_EQ(0, bind(alone, &a.sa, make_addr(&a, PIN4, 0)));
+	shared = dual_socket(0);
+	ASSERT_LE(0, shared);
+	ASSERT_EQ(0, setsockopt(shared, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)));
+	ASSERT_EQ(0, bind(shared, &a.sa, make_addr(&a, PIN6, port_of(alone))));
+	policy->netns = self->net.cookie;
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)));
+	EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "::", port_of(alone))));
+	EXPECT_EQ(EADDRINUSE, errno);
+	close(alone);
+	EXPECT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", port_of(shared))));
+	close(fd);
+	close(shared);
+}
+
 /* A socket of one family is as it was, and what programs must not write is refused. */
 TEST_F(dual, refused)
 {
@@ -4563,7 +4688,7 @@ static int bound_device(int fd)
 /* The device of an address that bind() refused does not stay. */
 TEST_F(hooks, device_of_a_refused_bind)
 {
-	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd;
+	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, busy;
 	union addr a;
 	socklen_t len;
 
@@ -4592,6 +4717,21 @@ TEST_F(hooks, device_of_a_refused_bind)
 	EXPECT_EQ(EADDRNOTAVAIL, errno);
 	EXPECT_EQ(0, bound_device(fd));
 	close(fd);
+
+	busy = socket(AF_INET6, SOCK_STREAM, 0);
+	ASSERT_LE(0, busy);
+	len = make_addr(&a, "fe80::1", 0);
+	a.in6.sin6_scope_id = wire;
+	ASSERT_EQ(0, bind(busy, &a.sa, len));
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "fe80::1", port_of(busy));
+	a.in6.sin6_scope_id = wire;
+	EXPECT_EQ(-1, bind(fd, &a.sa, len));
+	EXPECT_EQ(EADDRINUSE, errno);
+	EXPECT_EQ(0, bound_device(fd));
+	close(fd);
+	close(busy);
 }
 
 /* An address that stands for none is no source. */
@@ -4630,17 +4770,28 @@ struct connect_storm {
 	union addr to;
 	socklen_t len;
 	bool stop;
-	unsigned long connected, invalid, other;
+	unsigned long disconnects;	/* odd while one is under way */
+	unsigned long connected, invalid, other, open_to_ipv4;
 	int err;
 };
 
 static void *connect_storm(void *arg)
 {
 	struct connect_storm *s = arg;
+	unsigned long disconnects;
+	socklen_t len;
+	int v6only;
 
 	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+		disconnects = __atomic_load_n(&s->disconnects, __ATOMIC_SEQ_CST);
 		if (!connect(s->fd, &s->to.sa, s->len)) {
-			s->connected++;
+			len = sizeof(v6only);
+			if (s->to.sa.sa_family == AF_INET6 &&
+			    !getsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len) &&
+			    !v6only && !(disconnects & 1) &&
+			    disconnects == __atomic_load_n(&s->disconnects, __ATOMIC_SEQ_CST))
+				s->open_to_ipv4++;
+			__atomic_store_n(&s->connected, s->connected + 1, __ATOMIC_RELEASE);
 		} else if (errno == EINVAL) {
 			s->invalid++;
 		} else {
@@ -4656,8 +4807,8 @@ TEST_F(autobind, connect_storm)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	static const char * const peers[] = { PEER4, PEER6 };
-	unsigned long disconnects;
 	struct connect_storm s;
+	unsigned long n;
 	pthread_t thread;
 	time_t end;
 	int i;
@@ -4668,15 +4819,25 @@ TEST_F(autobind, connect_storm)
 		s.fd = socket(s.to.sa.sa_family, SOCK_DGRAM, 0);
 		ASSERT_LE(0, s.fd);
 		ASSERT_EQ(0, pthread_create(&thread, NULL, connect_storm, &s));
-		disconnects = 0;
-		for (end = time(NULL) + storm_seconds(4); time(NULL) < end; disconnects++)
+		for (end = time(NULL) + storm_seconds(4); time(NULL) < end;) {
+			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
 			connect(s.fd, &none, sizeof(none));
+			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
+			/* Every other time, the socket is connected again in peace. */
+			n = __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE);
+			while (s.disconnects & 2 && time(NULL) < end &&
+			       __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE) < n + 2)
+				;
+		}
 		__atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
 		ASSERT_EQ(0, pthread_join(thread, NULL));
-		TH_LOG("%s: %lu connects, %lu disconnects", peers[i], s.connected, disconnects);
+		TH_LOG("%s: %lu connects, %lu disconnects", peers[i], s.connected,
+		       s.disconnects / 2);
 		EXPECT_LT(0, s.connected);
-		EXPECT_LT(0, disconnects);
+		EXPECT_LT(0, s.disconnects);
 		EXPECT_EQ(0, s.invalid);
+		EXPECT_EQ(0, s.open_to_ipv4)
+			TH_LOG("bound to an IPv6 address alone, and not IPV6_V6ONLY");
 		EXPECT_EQ(0, s.other)
 			TH_LOG("%s", strerror(s.err));
 		close(s.fd);
@@ -4733,13 +4894,13 @@ TEST_F(autobind, smc)
 	}
 }
 
-/* No port is left for listen(): nor is the address. */
+/* No port is left for listen(): nor is the address, unless bind() set it. */
 TEST_F(autobind, listen_no_port_left)
 {
 	static const struct {
 		int domain;
-		const char *any;
-	} families[] = { { AF_INET, "0.0.0.0" }, { AF_INET6, "::" } };
+		const char *any, *pin;
+	} families[] = { { AF_INET, "0.0.0.0", PIN4 }, { AF_INET6, "::", PIN6 } };
 	int fd, holder, i, v6only;
 	socklen_t len;
 	union addr a;
@@ -4761,11 +4922,85 @@ TEST_F(autobind, listen_no_port_left)
 			ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
 			EXPECT_EQ(0, v6only);
 		}
+		close(fd);
+
+		fd = socket(families[i].domain, SOCK_STREAM, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, set_noport(fd));
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].pin, 0)));
+		EXPECT_EQ(-1, listen(fd, 1));
+		EXPECT_EQ(EADDRINUSE, errno);
+		EXPECT_TRUE(has_ip(fd, families[i].pin));
 		close(holder);
 		EXPECT_EQ(0, listen(fd, 1));
 		EXPECT_EQ(40000, port_of(fd));
 		close(fd);
 	}
+}
+
+/* bpf_bind() to one of several addresses that are bound would leave the others in use. */
+TEST_F(sctp, bound_to_two)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	union addr a;
+	int fd;
+
+	policy->netns = 0;
+	fd = impatient(socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP));
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, PIN4, 0)));
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, &a.sa,
+				make_addr(&a, OTHER4, port_of(fd))));
+	policy->netns = self->net.cookie;
+	EXPECT_EQ(-1, connect(fd, &self->virt.sa, sizeof(self->virt.in)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(0, sctp_assocs());
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_REM, &a.sa,
+				make_addr(&a, OTHER4, port_of(fd))));
+	EXPECT_EQ(0, connect(fd, &self->virt.sa, sizeof(self->virt.in)));
+	close(fd);
+}
+
+/* An SCTP socket has no place for the device of a link-local address. */
+TEST_F(sctp, link_local)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	union addr a;
+	int fd;
+
+	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
+	inet_pton(AF_INET6, "fe80::1", policy->pin6);
+	policy->scope = if_nametoindex("wire0");
+	fd = impatient(socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP));
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER6, 9)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_TRUE(has_ip(fd, "::"));
+	close(fd);
+}
+
+/* No port is left for listen(): nor is the address. */
+TEST_F(sctp, listen_no_port_left)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, holder;
+	union addr a;
+
+	ASSERT_EQ(0, write_value("/proc/sys/net/ipv4/ip_local_port_range", "40000 40000"));
+	policy->netns = 0;
+	holder = impatient(socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP));
+	ASSERT_LE(0, holder);
+	ASSERT_EQ(0, bind(holder, &a.sa, make_addr(&a, "0.0.0.0", 40000)));
+	policy->netns = self->net.cookie;
+	fd = impatient(socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP));
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, listen(fd, 1));
+	EXPECT_EQ(EAGAIN, errno);
+	EXPECT_TRUE(has_ip(fd, "0.0.0.0"));
+	close(holder);
+	EXPECT_EQ(0, listen(fd, 1));
+	EXPECT_TRUE(has_ip(fd, PIN4));
+	close(fd);
 }
 
 /* Programs of several cgroups: each reads what those before it wrote. */

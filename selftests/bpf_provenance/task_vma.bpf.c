@@ -612,17 +612,20 @@ int BPF_PROG(chunk, struct pt_regs *regs, long id)
 
 /* Before and after exec(), in children of this process. */
 pid_t parent;
-__u64 tokens[TOKENS];
-__u32 nr_tokens;
+__u64 tokens[TOKENS], token_mms[TOKENS];
+__u32 nr_tokens, nr_execs;
+__u32 token_every;	/* look at every exec(), or every other one */
 
-/* Shells call getppid(), too, and have the token of their exec() then. */
-static void add_token(__u64 token)
+static void add_token(struct task_struct *task)
 {
+	struct bpf_task_vma_record rec;
 	__u32 i = nr_tokens;
 
-	if (i >= TOKENS || (i && tokens[(i - 1) % TOKENS] == token))
+	if (i >= TOKENS || !bpf_ksym_exists(bpf_task_vma_query) ||
+	    bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)))
 		return;
-	tokens[i] = token;
+	tokens[i] = rec.mm;
+	token_mms[i] = (__u64)task->mm;
 	nr_tokens = i + 1;
 }
 
@@ -634,36 +637,46 @@ static bool is_child(struct task_struct *task)
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(token_sample, struct pt_regs *regs, long id)
 {
-	struct bpf_task_vma_record rec;
+	struct task_struct *task = bpf_get_current_task_btf();
 
 	/* The first one, before the first exec(): the shell makes this call, too. */
-	if (is_child(bpf_get_current_task_btf()) && id == sample_nr && !nr_tokens &&
-	    bpf_ksym_exists(bpf_task_vma_query) &&
-	    !bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)))
-		add_token(rec.mm);
+	if (is_child(task) && id == sample_nr && !nr_tokens)
+		add_token(task);
 	return 0;
 }
 
 SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(token_exec, struct task_struct *p, pid_t old_pid, struct linux_binprm *bprm)
 {
-	struct bpf_task_vma_record rec;
-
-	if (is_child(p) && bpf_ksym_exists(bpf_task_vma_query) &&
-	    !bpf_task_vma_query(0, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec)))
-		add_token(rec.mm);
+	if (is_child(p) && ++nr_execs % (token_every ?: 1) == 0)
+		add_token(p);
 	return 0;
 }
 
 /* Where a task has another mm than before, or none. */
-__u32 vmas_copied;
+__u32 vmas_copied, look_at_copy;
 
 /* In fork(), which has the mappings that it has copied so far locked for writing. */
 SEC("?fentry/anon_vma_fork")
 int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 {
-	if (on_target() && ++vmas_copied == VMAS_COPIED)
+	if (on_target() && ++vmas_copied == look_at_copy)
 		look(!bpf_in_interrupt());
+	return 0;
+}
+
+SEC("?fentry/anon_vma_fork")
+int BPF_PROG(in_fork_irqs_off, struct vm_area_struct *vma, struct vm_area_struct *pvma)
+{
+	unsigned long flags;
+
+	if (!on_target() || ++vmas_copied != look_at_copy)
+		return 0;
+	bpf_local_irq_save(&flags);
+	walk();
+	bpf_local_irq_restore(&flags);
+	seen.in_context += !bpf_in_interrupt();
+	seen.runs++;
 	return 0;
 }
 
@@ -688,7 +701,7 @@ int BPF_PROG(exiting, struct task_struct *p)
 SEC("?fentry/exit_files")
 int BPF_PROG(without_mm, struct task_struct *task)
 {
-	if (is_child(task))
+	if (is_child(task) && on_target())
 		look(!bpf_in_interrupt());
 	return 0;
 }
@@ -700,6 +713,24 @@ int BPF_PROG(io_worker, struct file *file)
 
 	if (task->tgid == target)
 		look(task->flags & PF_IO_WORKER);
+	return 0;
+}
+
+/* A walk that ends at its first mapping, which is that of a file. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(leave_walk, struct pt_regs *regs, long id)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), query_addr);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma && vma->vm_file)
+		seen.nr_files++;
+	bpf_iter_task_vma_destroy(&it);
+	seen.runs++;
 	return 0;
 }
 

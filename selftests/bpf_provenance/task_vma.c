@@ -37,6 +37,7 @@
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -738,10 +739,18 @@ static bool all_zeros(const char *p, size_t size)
 TEST_F(query, flags)
 {
 	struct record here, *r = (void *)self->skel->bss->query_out;
-	int i, n, matched = 0;
+	int i, n, fd, matched = 0, without_id = 0;
 	uint64_t flags;
+	void *p;
 
 	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	/* One whose build ID is not known, as the kernel keeps none of such files. */
+	fd = memfd_create("no_id", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE_SIZE));
+	p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	close(fd);
 	n = read_maps();
 	ASSERT_LT(10, n);
 	ASSERT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, sizeof(here)));
@@ -778,9 +787,16 @@ TEST_F(query, flags)
 			ASSERT_EQ(q.inode, r->ino);
 			ASSERT_EQ(q.dev_major, r->dev_major);
 			ASSERT_EQ(q.dev_minor, r->dev_minor);
+			if (r->build_id_status == BUILD_ID_VALID)
+				continue;
+			without_id += r->ino != 0;
+			ASSERT_EQ(0, r->build_id_len);
+			ASSERT_TRUE(all_zeros((char *)r->build_id, sizeof(r->build_id)));
 		}
 	}
 	EXPECT_LT(n, matched);
+	EXPECT_LT(0, without_id);
+	munmap(p, PAGE_SIZE);
 }
 
 /* Syscall entry: what is refused, and records of other sizes. */
@@ -956,37 +972,51 @@ TEST_F(query, fail_nth)
 	faults_close(&faults);
 }
 
-/* Syscall entry and sched_process_exec: another address space, another token. */
+/*
+ * Syscall entry and sched_process_exec: another address space, another token, also if it
+ * has the memory of a former one. That of the next but one exec() on this CPU often has.
+ */
 TEST_F(query, token)
 {
-	const __u64 *tokens = self->skel->bss->tokens;
-	unsigned int i, j, n;
+	struct task_vma__bss *bss = self->skel->bss;
+	unsigned int i, j, n, reused, tries;
 	int status;
 	pid_t pid;
 
-	self->skel->bss->target = 0;
-	self->skel->bss->parent = getpid();
+	bss->target = 0;
+	bss->parent = getpid();
 	load_query(_metadata, self->skel, self->skel->progs.token_sample,
 		   self->skel->progs.token_exec);
-	/* The memory of an mm is another's after the next but one exec() on this CPU. */
 	ASSERT_EQ(0, pin_to_cpu(0));
-	pid = fork();
-	ASSERT_LE(0, pid);
-	if (!pid) {
-		syscall(SYS_getppid);
-		execl("/bin/sh", "sh", "-c",
-		      "exec sh -c 'exec sh -c \"exec sh -c \\\"exec sh -c :\\\"\"'", NULL);
-		_exit(127);
-	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
-	/* One of before, and one of each exec(). */
-	n = self->skel->bss->nr_tokens;
-	ASSERT_LE(1 + 5, n);
-	for (i = 0; i < n; i++) {
-		EXPECT_NE(0, tokens[i]);
-		for (j = 0; j < i; j++)
-			EXPECT_NE(tokens[i], tokens[j]);
+	/* Where only every other one asks, the CPU had the last token of the same memory. */
+	for (bss->token_every = 1; bss->token_every <= 2; bss->token_every++) {
+		for (reused = 0, tries = 0; !reused && tries < 20; tries++) {
+			bss->nr_tokens = 0;
+			bss->nr_execs = 0;
+			pid = fork();
+			ASSERT_LE(0, pid);
+			if (!pid) {
+				syscall(SYS_getppid);
+				execl("/bin/sh", "sh", "-c",
+				      "exec sh -c 'exec sh -c \"exec sh -c \\\"exec sh -c :\\\"\"'",
+				      NULL);
+				_exit(127);
+			}
+			ASSERT_EQ(pid, waitpid(pid, &status, 0));
+			ASSERT_EQ(0, status);
+			/* One of before, and of the five exec(). */
+			n = bss->nr_tokens;
+			ASSERT_EQ(1 + 5 / bss->token_every, n);
+			for (i = 0; i < n; i++) {
+				EXPECT_NE(0, bss->tokens[i]);
+				for (j = 0; j < i; j++) {
+					EXPECT_NE(bss->tokens[i], bss->tokens[j]);
+					reused += bss->token_mms[i] == bss->token_mms[j];
+				}
+			}
+		}
+		EXPECT_LT(0, reused)
+			TH_LOG("no mm had the memory of a former one");
 	}
 }
 
@@ -1149,11 +1179,41 @@ TEST_F(query, within_fork)
 	struct seen *seen = &self->skel->bss->seen;
 
 	ASSERT_LT(VMAS_COPIED + 5, read_maps());
+	self->skel->bss->look_at_copy = VMAS_COPIED;
 	load_query(_metadata, self->skel, self->skel->progs.in_fork, NULL);
 	run_child(_metadata, self->skel, do_nothing, 0);
 	EXPECT_EQ(-EAGAIN, seen->walk_err);
 	EXPECT_EQ(-EAGAIN, seen->query_err);
 	EXPECT_EQ(0, seen->nr_records);
+}
+
+/* The same with interrupts off, where a step does not pass over more than 64 mappings. */
+TEST_F(query, within_fork_irqs_off)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	char *low = (char *)0x10000000;
+	int i, n;
+
+	/* Below all others, which are copied later. */
+	ASSERT_EQ(low, mmap(low, 100 * PAGE_SIZE, PROT_READ,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+	for (i = 1; i < 100; i += 2)
+		ASSERT_EQ(0, mprotect(low + i * PAGE_SIZE, PAGE_SIZE, PROT_NONE));
+	load_query(_metadata, self->skel, self->skel->progs.in_fork_irqs_off, NULL);
+	n = read_maps();
+	self->skel->bss->look_at_copy = VMAS_COPIED;
+	run_child(_metadata, self->skel, do_nothing, 0);
+	EXPECT_EQ(n - VMAS_COPIED, seen->nr_vmas);
+	EXPECT_EQ(-EAGAIN, seen->walk_err);
+
+	ASSERT_EQ(0, task_vma__attach(self->skel));
+	memset(seen, 0, sizeof(*seen));
+	self->skel->bss->vmas_copied = 0;
+	self->skel->bss->look_at_copy = 65;
+	run_child(_metadata, self->skel, do_nothing, 0);
+	EXPECT_EQ(0, seen->nr_vmas);
+	EXPECT_EQ(-EAGAIN, seen->walk_err);
+	munmap(low, 100 * PAGE_SIZE);
 }
 
 /* LSM hook within exec(): of what was mapped nothing is left, and there is a new stack. */
@@ -1175,14 +1235,34 @@ TEST_F(query, within_exit)
 	expect_vmas(_metadata, &self->skel->bss->seen, 20);
 }
 
-/* fentry within exit(), later: the mm is gone. */
+static void *exit_thread(void *arg)
+{
+	struct task_vma *skel = arg;
+
+	WRITE_ONCE(skel->bss->target, gettid());
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static void do_exit_thread(struct task_vma *skel)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, exit_thread, skel))
+		_exit(1);
+	while (!READ_ONCE(skel->bss->seen.runs))
+		sched_yield();
+	_exit(0);
+}
+
+/* fentry within exit() of a thread, later: it has no mm any more, others still use it. */
 TEST_F(query, without_mm)
 {
 	struct seen *seen = &self->skel->bss->seen;
 
 	self->skel->bss->parent = getpid();
 	load_query(_metadata, self->skel, self->skel->progs.without_mm, NULL);
-	run_child(_metadata, self->skel, do_nothing, 0);
+	run_child(_metadata, self->skel, do_exit_thread, 0);
 	EXPECT_EQ(-ENOENT, seen->walk_err);
 	/* -ENOENT too, at the first address. */
 	EXPECT_EQ(0, seen->query_err);
@@ -2275,12 +2355,51 @@ TEST(forking)
 
 	ASSERT_NE(NULL, skel);
 	skel->bss->target = gettid();
+	skel->bss->look_at_copy = VMAS_COPIED;
 	ASSERT_LT(VMAS_COPIED + 5, n);
 	load_query(_metadata, skel, skel->progs.in_fork, NULL);
 	/* What was mapped to load it. */
 	n = read_maps();
 	run_child(_metadata, skel, do_nothing, 0);
 	EXPECT_EQ(n - VMAS_COPIED, skel->bss->seen.nr_vmas);
+	task_vma__destroy(skel);
+}
+
+/* Syscall entry: the file of the mapping at which a program leaves a walk is not held. */
+TEST(left_walk)
+{
+	struct task_vma *skel = task_vma__open();
+	char dir[200], path[256];
+	time_t end;
+	int fd;
+	void *p;
+
+	ASSERT_NE(NULL, skel);
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	ASSERT_EQ(0, mount("none", dir, "tmpfs", 0, NULL));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE_SIZE));
+	p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	close(fd);
+	skel->bss->target = gettid();
+	skel->bss->sample_nr = SYS_getppid;
+	skel->bss->query_addr = (uintptr_t)p;
+	load_query(_metadata, skel, skel->progs.leave_walk, NULL);
+	syscall(SYS_getppid);
+	EXPECT_EQ(1, skel->bss->seen.runs);
+	EXPECT_EQ(1, skel->bss->seen.nr_files);
+	munmap(p, PAGE_SIZE);
+	/* The last reference may be put by a worker. */
+	for (end = time(NULL) + 10; umount(dir) && time(NULL) < end;)
+		ASSERT_EQ(EBUSY, errno);
+	EXPECT_EQ(-1, umount(dir));
+	EXPECT_EQ(EINVAL, errno)
+		TH_LOG("the file system is in use");
+	umount2(dir, MNT_DETACH);
+	rmdir(dir);
 	task_vma__destroy(skel);
 }
 
