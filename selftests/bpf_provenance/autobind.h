@@ -17,12 +17,12 @@ bool has_autobind(void);
 /* Does the kernel have BPF_F_ALL_PROTOCOLS? */
 bool has_all_protocols(void);
 
-/* Load a program that returns 1: its descriptor, or -errno. */
+/* Load a program that returns 1. Returns its fd, or -errno. */
 int load_allow(enum bpf_prog_type type, enum bpf_attach_type attach_type, __u32 flags);
 
 /*
- * Before the load: set BPF_F_ALL_PROTOCOLS for the programs at bind, post_bind and
- * connect, if the kernel has it. Programs whose name begins with old_ are left without.
+ * Before loading: set BPF_F_ALL_PROTOCOLS on bind, post_bind and connect programs, if the
+ * kernel has it. Programs named old_* are skipped.
  */
 void use_all_protocols(struct bpf_object *obj);
 

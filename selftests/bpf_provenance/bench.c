@@ -50,7 +50,7 @@ bool is_wanted(const char *name)
 	return w == wanted;
 }
 
-/* Was any operation asked for whose name starts with @group? */
+/* Was an operation requested whose name starts with @group? */
 static bool group_wanted(const char *group)
 {
 	char **w;
@@ -150,8 +150,8 @@ void copy_frames(int n, bool remove)
 }
 
 /*
- * The program itself may lie on a file system whose build IDs are not cached. This file
- * lies on one whose build IDs are.
+ * The program itself may be on a file system whose build IDs are not cached; this file is
+ * on one where they are.
  */
 void *map_frame(void)
 {
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 	char dir[256];
 	ssize_t n;
 
-	/* Its files lie beside it. */
+	/* Its files are in the same directory. */
 	n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
 	if (n < 0)
 		die("/proc/self/exe");

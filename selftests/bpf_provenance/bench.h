@@ -18,7 +18,7 @@ struct bench_chain {
 
 /*
  * Each bench_*.c measures one feature. BENCH(NAME, FUNCTION) registers FUNCTION,
- * which is called if an operation whose name starts with NAME was asked for.
+ * which is called if an operation whose name starts with NAME was requested.
  */
 struct bench_group {
 	const char *name;
@@ -45,7 +45,7 @@ struct op {
 /* Print @what and errno, and exit. */
 void die(const char *what) __attribute__((noreturn));
 
-/* Was the operation @name asked for? */
+/* Was the operation @name requested? */
 bool is_wanted(const char *name);
 
 /* The cost of @op in nanoseconds, without that of reading the clock. */

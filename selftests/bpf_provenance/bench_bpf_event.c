@@ -26,8 +26,8 @@ static struct listener {
 static int listening;
 
 /*
- * Listeners that attribute addresses to programs. With @subprog they ask for the records
- * of subprograms, and on a kernel without these for the other ones.
+ * Listeners that attribute addresses to programs. With @subprog they request records of
+ * subprograms, or the other ones on a kernel without these.
  */
 static void listen_to(int n, bool subprog)
 {
@@ -60,7 +60,7 @@ static void listen_to(int n, bool subprog)
 	}
 }
 
-/* A full ring drops, which costs less. */
+/* A full ring drops records, which costs less. */
 static void drain(void *arg)
 {
 	int i;

@@ -33,7 +33,7 @@ static void call_chain(void *arg)
 	chain.frame[0](&chain);
 }
 
-/* Loads the first @files copies: each is a file of its own. */
+/* Loads the first @files copies: each is a separate file. */
 static void load_frames(int files)
 {
 	char path[256];
@@ -101,7 +101,7 @@ static void bench_stacks(void)
 		snprintf(name, sizeof(name), "stack/build_id/%d_files", files[i]);
 		bench_stack(name, BENCH_STACK_BUILD_ID, files[i]);
 	}
-	/* From here on the stack is taken by the uprobe alone. */
+	/* From here on only the uprobe takes the stack. */
 	bpf_link__destroy(skel->links.on_sys_enter);
 	skel->links.on_sys_enter = NULL;
 	frame_path(path, sizeof(path), 0);
@@ -223,7 +223,7 @@ static void report_files(const char *x, char *path)
 	report("file/open_write", x, &again, 0, 1);
 }
 
-/* With the cache of build IDs, and with the cache switched off where there is a switch. */
+/* With the build ID cache on, and off if it can be switched off. */
 static void bench_files(void)
 {
 	static const char cache[] = "/proc/sys/kernel/build_id_cache";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Programs whose text bpf_event looks for; each test loads the ones it wants. */
+/* Programs whose text bpf_event checks; each test loads those it needs. */
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -24,7 +24,7 @@ int three_subprogs(void *ctx)
 	return second_subprog(1) + third_subprog(2);
 }
 
-/* No callback is named: the verifier adds one. */
+/* No callback is set: the verifier adds one. */
 SEC("?tc")
 int throws(struct __sk_buff *skb)
 {
@@ -51,7 +51,7 @@ int replacement(struct __sk_buff *skb)
 	return second_subprog(skb->len);
 }
 
-/* Enough stack for the verifier to give it one of its own. */
+/* Enough stack for the verifier to make it private. */
 SEC("?kprobe")
 __attribute__((naked)) void private_stack(void)
 {

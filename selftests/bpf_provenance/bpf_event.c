@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the perf record stream says of BPF text: PERF_RECORD_KSYMBOL, and
- * PERF_RECORD_BPF_EVENT with attr.bpf_subprog. All of it runs in task context;
- * where the kernel emits from elsewhere, the test says so and asserts it.
+ * perf records of BPF text: PERF_RECORD_KSYMBOL, and PERF_RECORD_BPF_EVENT with
+ * attr.bpf_subprog. All tests run in task context; records emitted from other
+ * contexts are noted and asserted in the test.
  *
  *  ksymbol.*	the ranges and names of images and programs, with and without a
- *		JIT, and when the records of a struct_ops come
- *  attr.*	who may ask for bpf_subprog, and that nothing changes for those who
- *		do not
- *  subprog.*	each kind of program and image against bpf_prog_info, kallsyms and
- *		the other records; classic BPF, which has none
+ *		JIT, and the timing of struct_ops records
+ *  attr.*	permissions for bpf_subprog, and no change for listeners without it
+ *  subprog.*	each kind of program and image compared with bpf_prog_info, kallsyms
+ *		and the other records; classic BPF, which has none
  *  functions.*	programs of 1, 7 and 256 functions
- *  fail_nth.*	a fault at each place at which memory is allocated, or copied from
- *		user space
- *  unload.*	the ways in which a program goes, and who does it
- *  storm.*	10,000 programs with one tag and name on two CPUs: who had an address?
+ *  fail_nth.*	a fault at each memory allocation, and each copy from user space
+ *  unload.*	the ways to unload a program, and the task that does it
+ *  storm.*	10,000 programs with one tag and name on two CPUs: attribute addresses
  *  stream.*	lost records, also of a link to 2,000 functions; records that a
  *		listener must not get; the forms of a record and of a ring
  *  fuzz.*	programs, trampolines and listeners come and go at random
  *  listeners.*	1, 8 and 64 of them
  *
- * Those of ksymbol look at what every kernel since 5.1 emits; the others fail
- * where perf_event_open() does not know attr.bpf_subprog. Needs root.
+ * The ksymbol tests check records that every kernel since 5.1 emits; the others
+ * fail if perf_event_open() does not support attr.bpf_subprog. Needs root.
  */
 #include <bpf/btf.h>
 #include <errno.h>
@@ -52,7 +50,7 @@
 #include "fuzz.h"
 #include "perf_ring.h"
 
-/* The example of the documentation. */
+/* The example from the documentation. */
 #define READER_NO_MAIN
 #include "../../../../Documentation/userspace-api/perf_bpf_event_reader.c"
 
@@ -96,14 +94,14 @@ struct text_record {
 	char name[];
 };
 
-/* perf_ring_bpf_attr() asks for these behind each record. */
+/* perf_ring_bpf_attr() appends these to each record. */
 struct id_sample {
 	uint32_t pid;
 	uint32_t tid;
 	uint64_t time;
 };
 
-/* A record, whatever its type: what it does not have is 0. */
+/* A record of any type: fields it does not have are 0. */
 struct event {
 	uint32_t type;
 	struct text_record r;
@@ -174,7 +172,7 @@ static bool is_text(const struct event *e)
 	return e->type == PERF_RECORD_BPF_EVENT && e->r.bpf.type >= PERF_BPF_EVENT_SUBPROG_LOAD;
 }
 
-/* A symbol of BPF, that comes or goes. */
+/* A BPF symbol is added or removed. */
 static bool is_symbol(const struct event *e)
 {
 	return e->type == PERF_RECORD_KSYMBOL && !strncmp(e->name, "bpf_", 4);
@@ -200,7 +198,7 @@ static struct event *find(struct events *ev, int bpf_type, uint32_t id, uint32_t
 	return NULL;
 }
 
-/* Until the record is there: the kernel may take a grace period. */
+/* Waits for the record: it may take a grace period. */
 static struct event *wait_for(struct events *ev, struct perf_rings *rs, int bpf_type, uint32_t id,
 			      uint32_t sub_id)
 {
@@ -231,8 +229,8 @@ static bool overlap(const struct event *a, const struct event *b)
 }
 
 /*
- * Of the ranges that @which looks at, how many came while another was there
- * that they overlap? Sorts the events.
+ * How many of the ranges selected by @which overlapped an existing one when
+ * added? Sorts the events.
  */
 static int count_overlaps(struct events *ev, bool (*which)(const struct event *))
 {
@@ -267,8 +265,8 @@ static int count_overlaps(struct events *ev, bool (*which)(const struct event *)
 }
 
 /*
- * Does each range that came go again, once, and with the same words? Returns how many
- * did not. Sorts the events.
+ * Is each range that was added removed once, with the same fields? Returns how many
+ * were not. Sorts the events.
  */
 static int count_unpaired(struct events *ev)
 {
@@ -300,7 +298,7 @@ static int count_unpaired(struct events *ev)
 	return unpaired + nr;
 }
 
-/* How many numbers from the first to the last have no record, or more than one? */
+/* How many numbers from the first to the last are missing, or duplicate? */
 static uint64_t count_gaps(const struct events *ev)
 {
 	uint64_t first = ~0ULL, last = 0, text = 0;
@@ -330,7 +328,7 @@ static int count_live(const struct events *ev)
 	return live;
 }
 
-/* --- what the kernel says elsewhere ------------------------------------------ */
+/* --- kallsyms and bpf_prog_info ---------------------------------------------- */
 
 struct symbol {
 	uint64_t addr;
@@ -342,7 +340,7 @@ struct symbols {
 	int nr;
 };
 
-/* The symbols of BPF in kallsyms. */
+/* The BPF symbols in kallsyms. */
 static struct symbols *read_kallsyms(void)
 {
 	struct symbols *sy = calloc(1, sizeof(*sy));
@@ -374,7 +372,7 @@ static const char *symbol_at(const struct symbols *sy, uint64_t addr)
 	return NULL;
 }
 
-/* What bpf_prog_info says of a program. */
+/* The bpf_prog_info of a program. */
 struct truth {
 	struct bpf_prog_info info;
 	uint64_t addr[MAX_FUNCTIONS];
@@ -407,7 +405,7 @@ static int load_functions(int n)
 	return bpf_prog_load(BPF_PROG_TYPE_CGROUP_SKB, "functions", "GPL", insns, cnt, &opts);
 }
 
-/* Any type that wants no more than a return value of 0. */
+/* Any type that only needs a return value of 0. */
 static int load_zero(enum bpf_prog_type type)
 {
 	struct bpf_insn insns[FUNCTIONS_INSNS(1)];
@@ -416,8 +414,8 @@ static int load_zero(enum bpf_prog_type type)
 }
 
 /*
- * libbpf loads programs to find out what the kernel can do. Let it do so before
- * anyone counts: the tests are children of this process.
+ * libbpf loads programs to probe kernel features. Let it do so before any test
+ * counts: they are children of this process.
  */
 static __attribute__((constructor)) void probe_features(void)
 {
@@ -427,7 +425,7 @@ static __attribute__((constructor)) void probe_features(void)
 		close(fd);
 }
 
-/* A program for fentry of the function that the kernel's BTF has at @id. */
+/* An fentry program for the function at @id in the kernel's BTF. */
 static int load_fentry(int id)
 {
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY,
@@ -438,7 +436,7 @@ static int load_fentry(int id)
 			     make_functions(insns, 1), &opts);
 }
 
-/* The next function of a system call behind type @id, 0 behind the last. */
+/* The next function of a system call after type @id, 0 after the last. */
 static int next_syscall(const struct btf *btf, int id)
 {
 	while (++id < (int)btf__type_cnt(btf)) {
@@ -451,7 +449,7 @@ static int next_syscall(const struct btf *btf, int id)
 	return 0;
 }
 
-/* Attaches a program to the system call at @id, which gets a trampoline. */
+/* Attaches a program to the system call at @id, to create a trampoline. */
 static int make_trampoline(int id)
 {
 	int prog = load_fentry(id), link;
@@ -491,8 +489,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /*
- * The functions of file systems at which ftrace can be used, sorted by name. A name with
- * several addresses is there several times.
+ * The file system functions that ftrace can trace, sorted by name. A name with several
+ * addresses is listed several times.
  */
 static struct traceable *read_traceable(int *nr)
 {
@@ -506,7 +504,7 @@ static struct traceable *read_traceable(int *nr)
 	if (!f)
 		return NULL;
 	while (fgets(line, sizeof(line), f)) {
-		/* No function of a module, whose name follows. */
+		/* Skip module functions: the module's name follows. */
 		if (sscanf(line, "%63s", name) != 1 || strchr(line, '['))
 			continue;
 		for (i = 0; i < ARRAY_LEN(prefixes); i++)
@@ -626,7 +624,7 @@ static bool is_trampoline(const struct event *e)
 	return is_symbol(e) && !strncmp(e->name, "bpf_trampoline_", 15);
 }
 
-/* How many programs and trampolines came and are not gone? Other images go before these. */
+/* How many programs and trampolines are left? Other images are freed before these. */
 static int count_left(const struct events *ev)
 {
 	const struct event *e;
@@ -661,7 +659,7 @@ FIXTURE_SETUP(ksymbol)
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &attr, RING_PAGES));
 }
 
-/* Symbols that are removed with another size than they were added with. */
+/* Symbols that are removed with a different size than added. */
 static int count_resized(struct events *ev)
 {
 	const struct event *e = ev->e;
@@ -691,7 +689,7 @@ FIXTURE_TEARDOWN(ksymbol)
 	bpf_event__destroy(self->skel);
 	if (self->jit_off)
 		write_value(JIT_ENABLE, "1");
-	/* Some go after a grace period: not among the records of the next test. */
+	/* Some are freed after a grace period: not during the next test. */
 	while (take_all(&self->ev, &self->rings), count_left(&self->ev) > 0)
 		usleep(1000);
 	EXPECT_EQ(0, count_resized(&self->ev));
@@ -729,8 +727,8 @@ TEST_F(ksymbol, struct_ops)
 }
 
 /*
- * A kprobe event says in the same ring when reg() publishes the trampolines:
- * their symbols have to be there before.
+ * A kprobe event in the same ring marks when reg() publishes the trampolines:
+ * their symbols must come first.
  */
 TEST_F(ksymbol, struct_ops_before_reg)
 {
@@ -767,7 +765,7 @@ TEST_F(ksymbol, struct_ops_before_reg)
 	EXPECT_EQ(0, after);
 }
 
-/* A registration that fails leaves no symbol, and the map can be used again. */
+/* A failed registration leaves no symbol, and the map can be used again. */
 TEST_F(ksymbol, struct_ops_refused)
 {
 	struct bpf_event *twin;
@@ -847,7 +845,7 @@ TEST_F(ksymbol, exception_callback)
 
 	take_all(&self->ev, &self->rings);
 	for (i = 0; i < after->nr; i++) {
-		/* One that went in between can have been there. */
+		/* One freed in between can have been there. */
 		old = symbol_at(before, after->s[i].addr);
 		if (old && !strcmp(old, after->s[i].name))
 			continue;
@@ -904,19 +902,19 @@ static int try_open(const struct perf_event_attr *attr)
 TEST_F(attr, bits)
 {
 	struct perf_event_attr attr = perf_ring_bpf_attr();
-	/* The word behind read_format. */
+	/* The word after read_format. */
 	__u64 *bits = &attr.read_format + 1;
 
 	attr.bpf_subprog = 1;
 	EXPECT_EQ(0, try_open(&attr));
-	/* It says more about what bpf_event asks for. */
+	/* It extends bpf_event, so needs it. */
 	attr.bpf_event = 0;
 	EXPECT_EQ(-EINVAL, try_open(&attr));
-	/* Also with what else is about text. */
+	/* ksymbol is not enough. */
 	attr.ksymbol = 1;
 	EXPECT_EQ(-EINVAL, try_open(&attr));
 
-	/* The bits behind it are still reserved. */
+	/* The bits after it are still reserved. */
 	attr = perf_ring_bpf_attr();
 	ASSERT_FALSE(*bits >> 40);
 	attr.bpf_subprog = 1;
@@ -927,7 +925,7 @@ TEST_F(attr, bits)
 	EXPECT_EQ(-EINVAL, try_open(&attr));
 }
 
-/* Addresses of other users' programs are for those who may profile the kernel. */
+/* Addresses of other users' programs need permission to profile the kernel. */
 TEST_F(attr, unprivileged)
 {
 	struct perf_event_attr attr = perf_ring_bpf_attr(), plain;
@@ -962,8 +960,8 @@ TEST_F(attr, unprivileged)
 }
 
 /*
- * Without the bit a listener gets the two records that 5.1 emitted, to the
- * byte, also while another has it.
+ * Without the bit, a listener gets the two records of 5.1, byte for byte,
+ * also while another listener has it set.
  */
 TEST_F(attr, bit_clear)
 {
@@ -1004,7 +1002,7 @@ TEST_F(attr, bit_clear)
 
 /* --- one record per subprogram ------------------------------------------------- */
 
-#define RECORD_SIZE 72	/* without the name; more only from a newer kernel */
+#define RECORD_SIZE 72	/* without the name; larger only on newer kernels */
 
 static int open_listener(struct __test_metadata *_metadata, struct perf_rings *rs, int pages)
 {
@@ -1019,8 +1017,8 @@ static int open_listener(struct __test_metadata *_metadata, struct perf_rings *r
 }
 
 /*
- * The records of a program that is loaded: one for each subprogram, each with
- * what bpf_prog_info and kallsyms have. Returns how many.
+ * The records of a loaded program: one for each subprogram, matching
+ * bpf_prog_info and kallsyms. Returns how many.
  */
 static int check_loaded(struct __test_metadata *_metadata, struct events *ev, int fd,
 			uint32_t attach_type)
@@ -1041,7 +1039,7 @@ static int check_loaded(struct __test_metadata *_metadata, struct events *ev, in
 	for (i = 0; i < nr; i++) {
 		e = NULL;
 		for (seen = 0, j = 0; j < ev->nr; j++) {
-			/* An image of struct_ops has the id as well. */
+			/* A struct_ops image has the id, too. */
 			if (!is_text(&ev->e[j]) || ev->e[j].r.bpf.id != t.info.id ||
 			    ev->e[j].r.kind != PERF_BPF_EVENT_KIND_PROG ||
 			    ev->e[j].r.sub_id != i)
@@ -1075,7 +1073,7 @@ static int check_loaded(struct __test_metadata *_metadata, struct events *ev, in
 	return nr;
 }
 
-/* Each range that came for @id has gone again, with the same words. */
+/* Each range added for @id is removed again, with the same fields. */
 static void check_unloaded(struct __test_metadata *_metadata, struct events *ev, uint32_t id,
 			   uint16_t flags)
 {
@@ -1091,7 +1089,7 @@ static void check_unloaded(struct __test_metadata *_metadata, struct events *ev,
 		EXPECT_EQ(flags, unload->r.bpf.flags);
 		EXPECT_LT(load->r.seq, unload->r.seq);
 		EXPECT_STREQ(load->name, unload->name);
-		/* All that is left to compare. */
+		/* Compare all other fields. */
 		load->r.bpf = unload->r.bpf;
 		load->r.seq = unload->r.seq;
 		EXPECT_EQ(0, memcmp(&load->r, &unload->r, RECORD_SIZE));
@@ -1159,7 +1157,7 @@ TEST_F(subprog, records)
 			EXPECT_EQ(RECORD_SIZE, self->ev.e[i].r.name_off);
 }
 
-/* The same code and name twice: the tags and names are equal, the ids tell. */
+/* The same code and name twice: the tags and names are equal, the ids differ. */
 TEST_F(subprog, twins)
 {
 	int fd[2] = { load_functions(1), load_functions(1) };
@@ -1190,7 +1188,7 @@ TEST_F(subprog, exception_callback)
 {
 	struct truth t;
 
-	/* The one that the verifier added comes last. */
+	/* The one added by the verifier comes last. */
 	EXPECT_EQ(2, check_one(_metadata, self, "throws"));
 	ASSERT_EQ(0, get_truth(&t, bpf_program__fd(self->skel->progs.throws)));
 	EXPECT_EQ(1, t.info.nr_jited_ksyms);
@@ -1257,8 +1255,8 @@ TEST_F(subprog, sleepable)
 }
 
 /*
- * What the kernel allocates to run programs of cgroups as an LSM's has no id, and
- * goes as a program does: a listener to bpf_event sees it, one to ranges must not.
+ * The shim that runs LSM programs of cgroups has no id, and is freed like a program:
+ * a listener to bpf_event sees that, one to bpf_subprog must not.
  */
 TEST_F(subprog, lsm_cgroup)
 {
@@ -1275,18 +1273,18 @@ TEST_F(subprog, lsm_cgroup)
 	self->link = NULL;
 	wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_PROG_UNLOAD, 0, 0);
 
-	/* Whatever comes with it has a lower number than what comes next. */
+	/* Records of its unload have lower numbers than the next ones. */
 	fd = load_functions(1);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, get_truth(&t, fd));
 	wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_LOAD, t.info.id, 0);
 	close(fd);
-	/* The trampoline goes in a work item, maybe while this one looks. */
+	/* A work item frees the trampoline, maybe during this loop. */
 	while (count_gaps(&self->ev))
 		take_all(&self->ev, &self->rings);
 	EXPECT_EQ(NULL, find(&self->ev, PERF_BPF_EVENT_SUBPROG_UNLOAD, 0, 0));
 
-	/* Not among the records of the next test. */
+	/* Keep its records out of the next test. */
 	bpf_event__destroy(self->skel);
 	self->skel = NULL;
 	while (take_all(&self->ev, &self->rings), count_live(&self->ev) > 0)
@@ -1316,7 +1314,7 @@ static void check_image(struct __test_metadata *_metadata, const struct event *e
 	EXPECT_EQ(0, e->r.attach_type);
 }
 
-/* Both records of each image of a struct_ops have the program that it calls. */
+/* Both records of each struct_ops image have the program that it calls. */
 static void check_calls(struct __test_metadata *_metadata, struct events *ev, const char *name,
 			const struct truth *t, int type)
 {
@@ -1335,7 +1333,7 @@ static void check_calls(struct __test_metadata *_metadata, struct events *ev, co
 	EXPECT_EQ(1, records);
 }
 
-/* How many images of this kind are there now? All have to be in kallsyms. */
+/* How many images of this kind exist now? All must be in kallsyms. */
 static int check_images(struct __test_metadata *_metadata, struct events *ev, int kind)
 {
 	struct symbols *sy = read_kallsyms();
@@ -1390,7 +1388,7 @@ TEST_F(subprog, struct_ops)
 	check_calls(_metadata, &self->ev, "bpf__tcp_congestion_ops_init", &init,
 		    PERF_BPF_EVENT_IMAGE_ADD);
 
-	/* The map goes in a work item, and the programs with it. */
+	/* A work item frees the map, and the programs with it. */
 	bpf_link__destroy(self->link);
 	self->link = NULL;
 	bpf_event__destroy(self->skel);
@@ -1446,7 +1444,7 @@ TEST_F(subprog, dispatcher)
 	EXPECT_EQ(1, check_one(_metadata, self, "pass_packets"));
 	opts.data_in = packet;
 	opts.data_size_in = sizeof(packet);
-	opts.repeat = 2;	/* what is run once does not go through it */
+	opts.repeat = 2;	/* a single run bypasses it */
 	ASSERT_EQ(0, bpf_prog_test_run_opts(bpf_program__fd(self->skel->progs.pass_packets),
 					    &opts));
 	take_all(&self->ev, &self->rings);
@@ -1458,7 +1456,7 @@ TEST_F(subprog, dispatcher)
 	EXPECT_EQ(1, check_images(_metadata, &self->ev, PERF_BPF_EVENT_KIND_DISPATCHER));
 }
 
-/* What comes and goes with a fault in it. */
+/* Objects that are loaded with a fault. */
 enum loading { FUNCTIONS, TRAMPOLINE, STRUCT_OPS };
 
 FIXTURE(fail_nth)
@@ -1509,8 +1507,8 @@ FIXTURE_TEARDOWN(fail_nth)
 }
 
 /*
- * A fault wherever programs and images are made: what failed was not announced, or is
- * taken back. In the end everything that came has gone, and no number is missing.
+ * A fault at each step of creating programs and images: those that fail are not announced,
+ * or withdrawn. In the end, all ranges are removed, and no number is missing.
  */
 TEST_F(fail_nth, load)
 {
@@ -1543,7 +1541,7 @@ TEST_F(fail_nth, load)
 					    (fd == -EINVAL && variant->what == FUNCTIONS)))
 				TH_LOG("%s at fault %u", strerror(-fd), self->faults.nth);
 		}
-		/* A map can be registered once. */
+		/* A map can be registered only once. */
 		if (link && hit) {
 			bpf_link__destroy(link);
 			link = NULL;
@@ -1560,7 +1558,7 @@ TEST_F(fail_nth, load)
 	close(self->prog);
 	self->prog = -1;
 
-	/* Some go in a work item, after a grace period: the harness ends a test that waits. */
+	/* Some are freed in a work item after a grace period. The harness limits the wait. */
 	while (count_live(&self->ev) > 0) {
 		usleep(1000);
 		take_all(&self->ev, &self->rings);
@@ -1572,7 +1570,7 @@ TEST_F(fail_nth, load)
 	TH_LOG("%u faults, %d errors", self->faults.nth - 1, failed);
 }
 
-/* "bpf_prog_TAG_NAME", as kallsyms would have it. */
+/* "bpf_prog_TAG_NAME", as in kallsyms. */
 static void expected_name(char *name, size_t size, const struct truth *t)
 {
 	int i, n = snprintf(name, size, "bpf_prog_");
@@ -1614,7 +1612,7 @@ TEST_F(subprog, no_jit)
 
 #define UNPRIVILEGED_BPF "/proc/sys/kernel/unprivileged_bpf_disabled"
 
-/* What a user without CAP_BPF loads is not in kallsyms: it runs all the same. */
+/* Programs loaded without CAP_BPF are not in kallsyms, but do run. */
 TEST_F(subprog, without_cap_bpf)
 {
 	struct setting unprivileged;
@@ -1633,7 +1631,7 @@ TEST_F(subprog, without_cap_bpf)
 		if (setresuid(65534, 65534, 65534))
 			_exit(1);
 		fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
-		/* It may not ask where its text is. */
+		/* It can't get its addresses. */
 		if (fd < 0 || get_truth(&t, fd) || write(pipes[1], &t, sizeof(t)) != sizeof(t))
 			_exit(1);
 		_exit(0);
@@ -1654,8 +1652,8 @@ TEST_F(subprog, without_cap_bpf)
 }
 
 /*
- * Classic BPF has no records, and no number is spent for it: the numbers of two programs
- * that are loaded before and after filters are attached and replaced are consecutive.
+ * Classic BPF has no records, and uses no numbers: those of two programs loaded before
+ * and after filters are attached and replaced are consecutive.
  */
 TEST_F(subprog, classic)
 {
@@ -1738,7 +1736,7 @@ TEST_F(functions, load_unload)
 	EXPECT_EQ(0, perf_ring_lost(self->rings.ring[0]));
 }
 
-/* --- how programs go ------------------------------------------------------------ */
+/* --- unloading ------------------------------------------------------------------ */
 
 enum way { BY_CLOSE, BY_LINK, BY_UNPIN, BY_EXIT, BY_MAP };
 
@@ -1756,9 +1754,9 @@ FIXTURE_VARIANT(unload)
 	uint16_t flags;
 };
 
-/* In the system call, or on the way back from it. */
+/* In the system call, or on return from it. */
 FIXTURE_VARIANT_ADD(unload, close) { .way = BY_CLOSE };
-/* After a grace period, wherever that is found to be over. */
+/* After a grace period, in whatever context it ends. */
 FIXTURE_VARIANT_ADD(unload, link) { .way = BY_LINK, .flags = PERF_BPF_EVENT_F_ASYNC };
 FIXTURE_VARIANT_ADD(unload, unpin) { .way = BY_UNPIN };
 FIXTURE_VARIANT_ADD(unload, exit) { .way = BY_EXIT };
@@ -1790,7 +1788,7 @@ FIXTURE_TEARDOWN(unload)
 TEST_F(unload, range)
 {
 	int fd, other, status, pipes[2];
-	uint32_t key = 0, cause = getpid();	/* who let go of it */
+	uint32_t key = 0, cause = getpid();	/* pid of the last user */
 	struct event *unload;
 	struct truth t;
 	char pin[80];
@@ -1847,7 +1845,7 @@ TEST_F(unload, range)
 	}
 	unload = wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0);
 	EXPECT_EQ(!variant->flags, cause == unload->id.pid);
-	/* The last of them may have been on its way. */
+	/* The last of them may come later. */
 	wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id,
 		 unload->r.sub_cnt - 1);
 	EXPECT_NE(0, t.info.id);
@@ -1857,11 +1855,11 @@ TEST_F(unload, range)
 /* --- storms --------------------------------------------------------------------- */
 
 #define STORM 10000
-/* Where there is nothing to attribute addresses by, and the test is to fail. */
+/* When addresses can't be attributed, so the test must fail. */
 #define STORM_IN_VAIN 1000
 #define STORM_RING_PAGES 1024
 
-/* A moment at which a loader knows that an address is that of its program. */
+/* A time at which an address is known to be that of a loader's program. */
 struct sighting {
 	uint32_t id;
 	uint64_t addr;
@@ -1884,7 +1882,7 @@ static uint64_t now(void)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Loads and closes; with link_every, some go after a grace period instead. */
+/* Loads and closes; with link_every, some are freed after a grace period. */
 static void *loader_main(void *arg)
 {
 	struct loader *l = arg;
@@ -1913,7 +1911,7 @@ static void *loader_main(void *arg)
 			l->seen[i].time = now();
 		}
 		close(fd);
-		/* Last: it is to be the link that has the program go. */
+		/* Last: closing the link must free the program. */
 		if (link >= 0)
 			close(link);
 	}
@@ -1932,8 +1930,8 @@ static bool all_done(struct loader *l, int n)
 }
 
 /*
- * The earliest time from each event on. @ev is sorted by seq, and times are nearly:
- * who has taken a number may be interrupted before the time is.
+ * The earliest time from each event on. @ev is sorted by seq, and times nearly are:
+ * a task may be interrupted between taking the number and the time.
  */
 static uint64_t *earliest_from(const struct events *ev)
 {
@@ -1951,8 +1949,8 @@ static uint64_t *earliest_from(const struct events *ev)
 }
 
 /*
- * Who had @s->addr at @s->time? The range that came last before then; it stays
- * until another overlaps it.
+ * The program at @s->addr at @s->time: that of the last range added before then;
+ * it stays until another overlaps it.
  */
 static uint32_t attribute(const struct events *ev, const uint64_t *earliest,
 			  const struct sighting *s)
@@ -1978,8 +1976,8 @@ static uint32_t attribute(const struct events *ev, const uint64_t *earliest,
 }
 
 /*
- * In the order of seq, which has no gap, a range never comes before those that
- * it overlaps have gone. Sorts the events.
+ * In the order of seq, which has no gap, a range is never added before those that
+ * it overlaps are removed. Sorts the events.
  */
 static void check_reuse(struct __test_metadata *_metadata, struct events *ev)
 {
@@ -2046,7 +2044,7 @@ FIXTURE_TEARDOWN(storm)
 	forget(&self->ev);
 }
 
-/* What a consumer of the old records has to do: ask who has the id. */
+/* A consumer of the old records has to look up the id. */
 static void ask_after_each(struct perf_rings *rs, struct loader *l, int *asked, int *answered)
 {
 	struct truth *t = malloc(sizeof(*t));
@@ -2075,7 +2073,7 @@ static void ask_after_each(struct perf_rings *rs, struct loader *l, int *asked, 
 	free(t);
 }
 
-/* The consumer makes no bpf() call where the records say it all. */
+/* The consumer makes no bpf() call if the records are complete. */
 TEST_F(storm, attributed)
 {
 	struct perf_event_attr attr = perf_ring_bpf_attr();
@@ -2172,7 +2170,7 @@ static uint32_t load_and_close(void)
 	return t.info.id;
 }
 
-/* Loads that end at once, in a process of their own: whose id that is. */
+/* Loads and unloads in another process. Returns its pid. */
 static pid_t load_elsewhere(int times)
 {
 	int status;
@@ -2191,8 +2189,8 @@ static pid_t load_elsewhere(int times)
 #define LOSSY_FUNCTIONS 7
 
 /*
- * Rings of one page, read now and then: to the record, what was received and
- * what the kernel counted as lost is what was emitted, which is the span of seq.
+ * Rings of one page, read now and then: the records received and those counted
+ * as lost are exactly those emitted, which is the span of seq.
  */
 TEST_F(stream, loss)
 {
@@ -2220,7 +2218,7 @@ TEST_F(stream, loss)
 		loaders[i].functions = LOSSY_FUNCTIONS;
 		ASSERT_EQ(0, pthread_create(&loaders[i].thread, NULL, loader_main, &loaders[i]));
 	}
-	/* However slow they are, some are lost before each time that some are read. */
+	/* However slow they are, read only after more records were lost. */
 	while (!all_done(loaders, 2)) {
 		for (lost = 0, i = 0; i < 2; i++)
 			lost += perf_ring_lost(self->rings.ring[i]);
@@ -2252,7 +2250,7 @@ TEST_F(stream, loss)
 	}
 	TH_LOG("%llu subprogram records and %llu others received, %llu lost",
 	       (unsigned long long)text, (unsigned long long)plain, (unsigned long long)lost);
-	/* Of each: loads and unloads, and of the first and the last three more. */
+	/* Loads and unloads of each, and three more of the first and the last. */
 	emitted = 2 * 2 * LOSSY_LOADS * LOSSY_FUNCTIONS + 3;
 	EXPECT_EQ(emitted, last - first + 1);
 	EXPECT_LT(0, lost);
@@ -2260,8 +2258,8 @@ TEST_F(stream, loss)
 }
 
 /*
- * The last records of a burst are lost, and no record follows: there is no gap, and
- * PERF_FORMAT_LOST is all that tells.
+ * The last records of a burst are lost, and no record follows: there is no gap, only
+ * PERF_FORMAT_LOST shows it.
  */
 TEST_F(stream, silence)
 {
@@ -2283,7 +2281,7 @@ TEST_F(stream, silence)
 	EXPECT_LT(0, text);
 	EXPECT_EQ(0, count_gaps(&self->ev));
 	EXPECT_LT(0, lost);
-	/* A load and an unload, with a record of the program and one of its subprogram. */
+	/* Load and unload, each with a record of the program and one of its subprogram. */
 	EXPECT_EQ(4 * loads, text + plain + lost);
 }
 
@@ -2299,8 +2297,8 @@ static int by_addr(const void *a, const void *b)
 
 /*
  * One link to many functions makes an image for each. All of them exist at the same time,
- * so their ranges are disjoint. In rings that are large enough there is each record once.
- * For rings of one page, received and lost ones add up to the span of seq.
+ * so their ranges are disjoint. Rings that are large enough have each record once. For
+ * rings of one page, received and lost ones add up to the span of seq.
  */
 TEST_F(stream, multi)
 {
@@ -2387,7 +2385,7 @@ TEST_F(stream, multi)
 	close(prog);
 }
 
-/* The reader of the documentation: all records in the order of seq, and what is lost. */
+/* The reader from the documentation: all records in order of seq, and the lost ones. */
 TEST_F(stream, reader)
 {
 	struct loader loaders[2] = {};
@@ -2423,7 +2421,7 @@ TEST_F(stream, reader)
 	EXPECT_EQ(0, rd.missing);
 	EXPECT_EQ(0, reader_lost(&rd));
 
-	/* More than the rings hold, and one after it that shows the gap. */
+	/* More than the rings hold, then one that shows the gap. */
 	for (i = 0; i < 2; i++) {
 		memset(&loaders[i], 0, sizeof(loaders[i]));
 		loaders[i].cpu = i % rd.nr;
@@ -2448,8 +2446,8 @@ TEST_F(stream, reader)
 }
 
 /*
- * Two programs that the listener was there for, and between them two that it was
- * not: the records of the former, and gaps in seq for those of the latter.
+ * Two programs that the listener sees, and between them two that it does not: the
+ * records of the former, and gaps in seq for those of the latter.
  */
 static void check_two_and_two(struct __test_metadata *_metadata, FIXTURE_DATA(stream) *self)
 {
@@ -2469,7 +2467,7 @@ static void check_two_and_two(struct __test_metadata *_metadata, FIXTURE_DATA(st
 	EXPECT_EQ(0, perf_ring_lost(&self->ring));
 }
 
-/* A listener to one task has gaps where others were at it, and only there. */
+/* A listener to one task has gaps only where others loaded programs. */
 TEST_F(stream, per_task)
 {
 	size_t i;
@@ -2484,7 +2482,7 @@ TEST_F(stream, per_task)
 			EXPECT_EQ(getpid(), self->ev.e[i].id.pid);
 }
 
-/* So has a listener to one CPU. */
+/* The same for a listener to one CPU. */
 TEST_F(stream, per_cpu)
 {
 	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, -1, 0, RING_PAGES));
@@ -2579,7 +2577,7 @@ TEST_F(stream, inherit)
 
 /*
  * Returns the number of records in a ring, or -1 if one has another identifier, or a pid
- * that is not from @first to @last. An event that was inherited has a stream_id of its own.
+ * outside of @first to @last. An inherited event has its own stream_id.
  */
 static int check_ids(struct perf_ring *ring, uint32_t first, uint32_t last, bool inherited,
 		     uint64_t id)
@@ -2620,9 +2618,9 @@ static int in_new_pid_namespace(int (*fn)(void *), void *arg)
 }
 
 /*
- * Listens, too: its child inherits an event of either namespace. With an event of its own
- * that is not inherited, a task does not exchange its events with those of its children in
- * a context switch.
+ * Listens, too: its child inherits an event of either namespace. A task that has an event
+ * which is not inherited does not swap its events with those of its children in a context
+ * switch.
  */
 static int load_as_second(void *attr)
 {
@@ -2643,7 +2641,7 @@ struct listener {
 	int ready[2], loaded[2];
 };
 
-/* The process that loads is not in this namespace. */
+/* The loading process is not in this namespace. */
 static int listen_elsewhere(void *arg)
 {
 	struct listener *l = arg;
@@ -2659,9 +2657,9 @@ static int listen_elsewhere(void *arg)
 }
 
 /*
- * The pid is that of the PID namespace in which the event was opened, and the identifier
- * that of the event that was opened: for an event that a process of another namespace has
- * inherited, and for one of two listeners of different namespaces.
+ * The pid is from the PID namespace in which the event was opened, the identifier from the
+ * opened event: for an event inherited by a process in another namespace, and for one of
+ * two listeners in different namespaces.
  */
 TEST_F(stream, namespaces)
 {
@@ -2681,7 +2679,7 @@ TEST_F(stream, namespaces)
 		_exit(!!in_new_pid_namespace(load_as_second, &self->attr));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
-	/* Its number in that namespace is 2. */
+	/* Its pid in that namespace is 2. */
 	EXPECT_EQ(2, check_ids(&self->ring, child + 1, UINT32_MAX, true, id));
 
 	self->attr.inherit = 0;
@@ -2701,15 +2699,15 @@ TEST_F(stream, namespaces)
 	EXPECT_EQ(2, check_ids(&self->other, getpid(), getpid(), false, id));
 }
 
-/* All that sample_id can hold, in all combinations, and none of it. */
+/* All fields of sample_id, in all combinations, and none. */
 static const uint64_t sample_fields[] = {
 	PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_SAMPLE_ID,
 	PERF_SAMPLE_STREAM_ID, PERF_SAMPLE_CPU, PERF_SAMPLE_IDENTIFIER,
 };
 
 /*
- * Listeners at the same time that want different forms of the same record: one after
- * the other has another sample_type or clock, or the same ones and another ID.
+ * Concurrent listeners with different forms of the same record: each one has another
+ * sample_type or clock than the one before, or the same ones and another ID.
  */
 TEST_F(stream, sample_ids)
 {
@@ -2790,7 +2788,7 @@ TEST_F(stream, sample_id)
 	uint16_t size;
 
 	for (mask = 0; mask <= 1 << nr_fields; mask++) {
-		/* The last round asks for all of them, and for no sample_id. */
+		/* The last round requests all of them, but no sample_id. */
 		self->attr.sample_id_all = mask < 1 << nr_fields;
 		self->attr.sample_type = 0;
 		for (i = 0, size = RECORD_SIZE + 40; i < nr_fields; i++) {
@@ -2841,8 +2839,8 @@ TEST_F(stream, sample_id)
 }
 
 /*
- * CPU 1 goes and comes back while programs come and go on it. What it was not
- * there for is a gap; what was received is whole, and CPU 0 misses nothing.
+ * CPU 1 is taken off- and online while programs come and go on it. Events it
+ * missed are gaps; received records are complete, and CPU 0 misses nothing.
  */
 TEST_F(stream, hotplug)
 {
@@ -2888,7 +2886,7 @@ TEST_F(stream, hotplug)
 	EXPECT_EQ(7 * l.loads, unloads);
 }
 
-/* Four tasks on two CPUs; one program in four goes after a grace period. */
+/* Four tasks on two CPUs; one program in four waits for a grace period. */
 TEST_F(stream, parallel)
 {
 	int i, loads = 0, unloads = 0, async = 0, want = 0, each = storm_count(400);
@@ -2968,7 +2966,7 @@ FIXTURE_SETUP(fuzz)
 	fuzz_begin(&self->fuzz);
 }
 
-/* Closes all but the listener that counts. */
+/* Closes all except the listener that counts. */
 static void fuzz_close(FIXTURE_DATA(fuzz) *self)
 {
 	int i;
@@ -2996,7 +2994,7 @@ FIXTURE_TEARDOWN(fuzz)
 	forget(&self->ev);
 }
 
-/* Some listener, with a ring of any size, or that of another, or none. */
+/* A random listener: with a ring of any size, another one's ring, or none. */
 static struct perf_ring *fuzz_listen(FIXTURE_DATA(fuzz) *self)
 {
 	struct perf_event_attr attr = perf_ring_bpf_attr();
@@ -3010,7 +3008,7 @@ static struct perf_ring *fuzz_listen(FIXTURE_DATA(fuzz) *self)
 	attr.bpf_subprog = fuzz_pick(f, 2);
 	attr.write_backward = pages && !fuzz_pick(f, 4);
 	attr.sample_id_all = fuzz_pick(f, 2);
-	/* Of one CPU always: that of a task on all of them cannot have a ring. */
+	/* Always on one CPU: that of a task on all CPUs cannot have a ring. */
 	if (perf_ring_open(r, &attr, task ? 0 : -1, fuzz_pick(f, 2), pages)) {
 		free(r);
 		return NULL;
@@ -3021,7 +3019,7 @@ static struct perf_ring *fuzz_listen(FIXTURE_DATA(fuzz) *self)
 	return r;
 }
 
-/* 0, or the line of a call that had to succeed. */
+/* 0, or the line of a call that failed but must not. */
 static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 {
 	static const enum bpf_prog_type types[] = {
@@ -3071,7 +3069,7 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 	}
 }
 
-/* Is each function of a program where the records say? */
+/* Does each function of a program match its record? */
 static bool is_announced(struct events *ev, int fd)
 {
 	struct event *e;
@@ -3089,8 +3087,8 @@ static bool is_announced(struct events *ev, int fd)
 }
 
 /*
- * Programs, trampolines and listeners of all sorts come and go. The one that listens to
- * all CPUs gets every record, each range goes as it came, and none lies in another.
+ * Programs, trampolines and listeners of all sorts come and go. The listener to all CPUs
+ * gets every record, each range is removed as it was added, and none overlap.
  */
 TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)
 {
@@ -3110,7 +3108,7 @@ TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)
 				unknown += !is_announced(&self->ev, self->progs[i % FUZZ_PROGS]);
 		}
 		fuzz_close(self);
-		/* The harness ends a test that waits for what does not go. */
+		/* The harness times out if some are never freed. */
 		while (take_all(&self->ev, &self->rings), count_live(&self->ev) > 0)
 			usleep(1000);
 		for (lost = 0, i = 0; i < self->rings.nr; i++)
@@ -3174,7 +3172,7 @@ FIXTURE_TEARDOWN(listeners)
 	free(self->rings);
 }
 
-/* All get the same bytes: what is done for one leaves nothing for the next. */
+/* All get the same bytes: no listener affects the record of the next. */
 TEST_F(listeners, same_bytes)
 {
 	const struct perf_event_header *h;

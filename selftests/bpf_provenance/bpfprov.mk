@@ -12,7 +12,7 @@ $(OUTPUT)/bpfprov: $(wildcard $(BPFPROVDIR)/*.[ch] $(BPFPROVDIR)/Makefile) $(BPF
 		BPFOBJ=$(BPFOBJ) BPF_INCLUDE=$(INCLUDE_DIR) BPFTOOL=$(BPFTOOL)
 	$(Q)cp $(BUILD_DIR)/bpfprov/bpfprov $@
 
-# As distributions link: text in a segment of its own.
+# As distributions link: text in a separate segment.
 $(OUTPUT)/bpfprov_cli: LDFLAGS += -Wl,-z,separate-code -Wl,--build-id=sha1
 
 # Other distributions have an ID of 16 bytes.

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tools/bpf/bpfprov, as a user has it: through its command line, its output and
- * its exit codes.
+ * Test tools/bpf/bpfprov through its command line, output and exit codes.
  *
- *  usage.*	Bad arguments, help, and what the unprivileged are told. The tool
- *		runs as a child of this program in process context, as in all
- *		others.
- *  maps.*	Of this process and of others: deleted files, processes that have
- *		gone, kernel threads, a full disk.
+ *  usage.*	Bad arguments, help, and errors without privileges. As in all tests,
+ *		the tool runs as a child of this program, in process context.
+ *  maps.*	Mappings of this and other processes: deleted files, exited
+ *		processes, kernel threads, a full disk.
  *  events.*	Programs that this process loads and closes, with the records that
  *		the kernel emits in its context; a reader that is stopped while a
- *		ring of one page overflows; 10000 programs.
- *  confine.*	Sockets of a child in a cgroup and in a network namespace of its own:
- *		addresses, replacing a policy while it binds, removal.
- *  profile.*	Samples of a timer in hard-interrupt context, on processes that have
- *		exited when names are looked up, and on a BPF program.
+ *		one-page ring overflows; 10000 programs.
+ *  confine.*	Sockets of a child in its own cgroup and network namespace:
+ *		addresses, replacing a policy while the child binds, removal.
+ *  profile.*	Samples from a timer in hard-interrupt context, of processes that
+ *		exit before names are looked up, and of a BPF program.
  *
- * A test waits for a line that the tool prints, or for a process. What is sampled runs
- * for a time, and is judged by the samples that there are of it.
+ * Tests wait for a line of the tool's output, or for a process. Sampled code runs for
+ * some time, and tests check the samples that were taken.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -65,12 +63,12 @@ enum { OK, FAILED, USAGE, CAP, KERNEL, GONE };
 struct tool {
 	pid_t pid;
 	FILE *err;		/* a pipe */
-	char errors[16384];	/* what came out of it */
+	char errors[16384];	/* text read from it */
 	char *out;		/* standard output, after tool_end() */
 	int out_fd;
 };
 
-/* What nobody keeps of root's: a bit per capability. */
+/* Capabilities that user nobody keeps, one bit each. */
 static uint64_t keep_caps;
 
 static int become_nobody(void)
@@ -95,7 +93,7 @@ static int become_nobody(void)
 	return 0;
 }
 
-/* Start it with arguments that end with NULL, its output to @out or kept. */
+/* Start it with NULL-terminated @args, its output to @out; NULL: keep it. */
 static int tool_start_to(struct tool *t, const char *out, bool nobody, char **args)
 {
 	char *argv[32] = { TOOL };
@@ -117,7 +115,7 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(t->out_fd, STDOUT_FILENO);
 		dup2(fds[1], STDERR_FILENO);
-		setenv("TERM", "xterm", 1);	/* no terminal: no colours all the same */
+		setenv("TERM", "xterm", 1);	/* not a terminal: still no colours */
 		if (nobody && become_nobody())
 			_exit(126);
 		execv(TOOL, argv);
@@ -128,7 +126,7 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 	return t->pid > 0 && t->err ? 0 : -errno;
 }
 
-/* Read what it says up to a line with @text, which is waited for; NULL: all. */
+/* Read its stderr, waiting for a line with @text; NULL: until EOF. */
 static bool tool_says(struct tool *t, const char *text)
 {
 	size_t len = strlen(t->errors);
@@ -167,7 +165,7 @@ static void tool_free(struct tool *t)
 
 #define ARGS(...) ((char *[]){ __VA_ARGS__, NULL })
 
-/* Run it to its end. */
+/* Run it to completion. */
 static int tool_run(struct tool *t, char **args)
 {
 	return tool_start_to(t, NULL, false, args) ? -1000 : tool_end(t);
@@ -182,7 +180,7 @@ static int count_lines(const char *s)
 	return n;
 }
 
-/* The next line of @s that has all of @a and @b, or NULL. */
+/* Find the next line of @s with both @a and @b; NULL: none. */
 static const char *find_line(const char *s, const char *a, const char *b, char *line, size_t size)
 {
 	size_t len;
@@ -201,7 +199,7 @@ static const char *find_line(const char *s, const char *a, const char *b, char *
 
 /* --- processes ------------------------------------------------------------------- */
 
-/* What the profiles have to find: named here, and in no library. */
+/* The function that profiles must find: no library has its name. */
 noinline unsigned long bpfprov_cli_spin(unsigned long rounds)
 {
 	unsigned long i, sum = 0;
@@ -221,7 +219,7 @@ static double now(void)
 	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
-/* This program as "bpfprov_cli --spin MS", or "--spin 0": until it is killed. */
+/* This program as "bpfprov_cli --spin MS"; 0: spin until killed. */
 __attribute__((constructor))
 static void spin_main(int argc, char **argv)
 {
@@ -248,7 +246,7 @@ static pid_t spawn_spinner(const char *exe, int ms)
 	return pid;
 }
 
-/* Wait until @pid has become @exe, which fork() alone has not made it. */
+/* Wait until @pid has executed @exe: fork() returns before that. */
 static bool wait_for_exec(pid_t pid, const char *exe)
 {
 	char link[64], path[PATH_MAX];
@@ -274,13 +272,13 @@ static void end_process(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* A process that spins, of a file that no other process has. */
+/* A spinning process, of a file that no other process uses. */
 struct target {
 	char dir[PATH_MAX - 64], exe[PATH_MAX - 32];
 	pid_t pid;
 };
 
-/* Start a copy of @from, to which @change, which may be NULL, was done. */
+/* Start a copy of @from, modified by @change, which may be NULL. */
 static int target_start(struct target *t, const char *from, int (*change)(const char *path))
 {
 	t->pid = 0;
@@ -301,7 +299,7 @@ static void target_end(struct target *t)
 	rmdir(t->dir);
 }
 
-/* The PID of a process that was there. */
+/* The PID of an exited process. */
 static pid_t vanished(void)
 {
 	pid_t pid = fork();
@@ -351,7 +349,7 @@ static uint32_t prog_id(int fd)
 	return bpf_prog_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
 }
 
-/* A JSON member that is a number; -1: there is none. */
+/* A numeric JSON member; -1: not found. */
 static long long json_number(const char *line, const char *member)
 {
 	char key[64];
@@ -363,7 +361,7 @@ static long long json_number(const char *line, const char *member)
 }
 
 /*
- * Fixtures only because a test without one has no time limit of its own, and starting
+ * Empty, because only tests with a fixture have a time limit of their own, and starting
  * the tool under emulation takes seconds.
  */
 #define PLAIN_FIXTURE(name)		\
@@ -479,13 +477,13 @@ TEST_F(usage, unprivileged)
 		EXPECT_NE(NULL, strstr(t.errors, "CAP_"));
 		tool_free(&t);
 	}
-	/* This one needs none. */
+	/* This one needs no capability. */
 	ASSERT_EQ(0, tool_start_to(&t, NULL, true, ARGS("features")));
 	EXPECT_EQ(OK, tool_end(&t));
 	tool_free(&t);
 }
 
-/* It reads BTF; has_autobind() asks the kernel in another way. */
+/* The tool reads BTF; has_autobind() probes in another way. */
 TEST_F(usage, features)
 {
 	char line[256];
@@ -499,7 +497,7 @@ TEST_F(usage, features)
 
 /* --- maps --------------------------------------------------------------------------------- */
 
-/* The same columns as /proc/PID/maps, one more, in both ways of reading them. */
+/* Both ways of reading give the columns of /proc/PID/maps, and one more. */
 TEST_F(maps, as_in_proc)
 {
 	char path[64], *line = NULL, perms[8], perms2[8];
@@ -544,7 +542,7 @@ TEST_F(maps, as_in_proc)
 		EXPECT_EQ(major, major2);
 		EXPECT_EQ(minor, minor2);
 		EXPECT_EQ(ino, ino2);
-		/* Only an ELF file has one; this program and libc are built with one. */
+		/* Only ELF files have a build ID; this program and libc do. */
 		elf = strstr(line, "/bpfprov_cli") || strstr(line, "/libc.so");
 		EXPECT_TRUE(!elf || strlen(id) == 40);
 		EXPECT_TRUE(ino || !strcmp(id, "-"));
@@ -553,7 +551,7 @@ TEST_F(maps, as_in_proc)
 	}
 	EXPECT_LT(10, mappings);
 	EXPECT_EQ('\0', *p);
-	/* The text has [vsyscall] behind what the query has. */
+	/* The text has [vsyscall] after the query's lines. */
 	EXPECT_EQ(0, strncmp(query.out, text.out, strlen(query.out)));
 	fclose(f);
 	free(line);
@@ -576,7 +574,7 @@ TEST_F(maps, deleted_binary)
 	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(target.pid))));
 	EXPECT_NE(NULL, find_line(t.out, "r-xp", "(deleted)", after, sizeof(after)));
 	tool_free(&t);
-	/* The address, the build ID, and all else but " (deleted)". */
+	/* Only " (deleted)" is new; address, build ID etc. match. */
 	EXPECT_EQ(0, strncmp(before, after, strlen(before)));
 	EXPECT_EQ(NULL, strstr(after, " - "));
 	target_end(&target);
@@ -616,7 +614,7 @@ TEST_F(maps, vanished)
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", PID(vanished()))));
 	EXPECT_EQ(1, count_lines(t.errors));
 	tool_free(&t);
-	/* Dead, and not waited for. */
+	/* A zombie. */
 	pid = fork();
 	if (!pid)
 		_exit(0);
@@ -646,7 +644,7 @@ TEST_F(maps, addresses)
 	tool_free(&t);
 }
 
-/* Watch @path for being opened; returns the inotify descriptor. */
+/* Watch for opens of @path; returns the inotify descriptor. */
 static int watch_opens(const char *path)
 {
 	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -675,7 +673,7 @@ static int count_opens(int fd)
 	return count;
 }
 
-/* A mapped device: looked at through /proc/PID/map_files, and not opened. */
+/* A mapped device is looked up in /proc/PID/map_files, but not opened. */
 TEST_F(maps, device)
 {
 	char dir[PATH_MAX - 16], node[PATH_MAX], line[256];
@@ -712,7 +710,7 @@ TEST_F(maps, device)
 	EXPECT_NE(NULL, strstr(line, " - "));
 	EXPECT_EQ(0, count_opens(watch));
 	tool_free(&t);
-	/* The control: this is seen. */
+	/* Control: this open is seen. */
 	close(open(node, O_RDONLY | O_CLOEXEC));
 	EXPECT_EQ(1, count_opens(watch));
 	end_process(pid);
@@ -732,7 +730,7 @@ TEST_F(maps, full_disk)
 
 /* --- events --------------------------------------------------------------------------------- */
 
-/* Read what was written so far, until it has a line with @a and @b. */
+/* Read the output repeatedly, until it has a line with @a and @b. */
 static bool wait_for_line(struct tool *t, const char *a, const char *b)
 {
 	char line[1024], *out;
@@ -752,7 +750,7 @@ static bool wait_for_line(struct tool *t, const char *a, const char *b)
 	return found;
 }
 
-/* One that stays: its ID, type, tag, and who loaded it. Reduced, the same. */
+/* A program that stays loaded: ID, type, tag, loader; reduced, the same. */
 TEST_F(events, resident)
 {
 	char id[32], line[1024];
@@ -779,7 +777,7 @@ TEST_F(events, resident)
 	tool_free(&t);
 }
 
-/* Those that are gone at once have the range and name of each subprogram. */
+/* Programs unloaded at once have a range and name for each subprogram. */
 TEST_F(events, short_lived)
 {
 	int i, fd, ranges = 0, described = 0;
@@ -787,13 +785,13 @@ TEST_F(events, short_lived)
 	const char *p;
 	struct tool t;
 
-	/* The first load has libbpf load some of its own, to see what the kernel has. */
+	/* On the first load, libbpf loads programs of its own to probe the kernel. */
 	fd = load_two("probes");
 	ASSERT_LE(0, fd);
 	close(fd);
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json")));
 	ASSERT_TRUE(tool_says(&t, "listening"));
-	/* Not a moment for the reader: it is stopped while they come and go. */
+	/* The reader is stopped while they are loaded and unloaded. */
 	kill(t.pid, SIGSTOP);
 	waitpid(t.pid, NULL, WUNTRACED);
 	for (i = 0; i < 20; i++) {
@@ -823,8 +821,8 @@ TEST_F(events, short_lived)
 }
 
 /*
- * A ring of one page, and nobody who reads it: what was lost is located, and what
- * was printed and what was lost are all that there was.
+ * A one-page ring without a reader: lost records are located, and printed and lost
+ * records add up to all records.
  */
 TEST_F(events, one_page_ring)
 {
@@ -850,7 +848,7 @@ TEST_F(events, one_page_ring)
 		close(fd);
 	}
 	kill(t.pid, SIGCONT);
-	/* The ring was full. Once it was read there is room for what shows the gap. */
+	/* The ring was full. Once read, it has room for a record that shows the gap. */
 	EXPECT_TRUE(wait_for_line(&t, "\"event\":\"unload\"", id));
 	fd = load_two("last");
 	EXPECT_LE(0, fd);
@@ -924,7 +922,7 @@ TEST_F(events, now_10000)
 		fds[i] = load_two("one_of_many");
 		ASSERT_LE(0, fds[i]);
 	}
-	/* The tool gets none of them: they are closed on exec. */
+	/* The tool does not inherit them: they are close-on-exec. */
 	EXPECT_EQ(OK, tool_run(&t, ARGS("events", "--now", "--json")));
 	for (p = t.out; (p = find_line(p, "\"sub_id\":0,", "one_of_many", line, sizeof(line)));)
 		n++;
@@ -935,7 +933,7 @@ TEST_F(events, now_10000)
 	free(fds);
 }
 
-/* The time of day is that of now, also if it was set meanwhile, as it is after a suspend. */
+/* The time of day is current, even if the clock was set meanwhile, as after a suspend. */
 TEST_F(events, clock_set)
 {
 	struct timespec ts;
@@ -971,7 +969,7 @@ TEST_F(events, clock_set)
 	tool_free(&t);
 }
 
-/* What CAP_PERFMON alone allows: records, of which the rest may not be asked. */
+/* CAP_PERFMON alone allows records, but not queries for the rest. */
 TEST_F(events, few_capabilities)
 {
 	static char *args[] = { "events", "--json", "-d", "1", NULL };
@@ -1033,7 +1031,7 @@ FIXTURE_TEARDOWN(confine)
 	cgroup_leave(CGROUP);
 }
 
-/* Bind a TCP socket to @addr; what it got, or the errno, as text. */
+/* Bind a TCP socket to @addr; its address, or the errno, as text. */
 static const char *bound_to(const char *addr, int port, int *fd)
 {
 	static char text[INET_ADDRSTRLEN];
@@ -1064,7 +1062,7 @@ TEST_F(confine, addresses)
 	int server, s, port, i;
 	struct tool t;
 
-	/* The control: nothing holds it yet. */
+	/* Control: there is no policy yet. */
 	ASSERT_STREQ("0.0.0.0", bound_to("0.0.0.0", 0, NULL));
 	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--map",
 					"localhost:81=" ADDR1 ":80"))) {
@@ -1076,7 +1074,7 @@ TEST_F(confine, addresses)
 	EXPECT_STREQ("EPERM", bound_to(ADDR2, 0, NULL));
 	EXPECT_STREQ(ADDR1, bound_to(ADDR1, 80, &server));
 	ASSERT_EQ(0, listen(server, 8));
-	/* localhost is the address; and port 81 of it is sent to port 80. */
+	/* localhost is the address, and its port 81 is redirected to 80. */
 	for (i = 0; i < 4; i++) {
 		inet_pton(AF_INET, here[i / 2], &to.sin_addr);
 		port = 80 + i % 2;
@@ -1085,7 +1083,7 @@ TEST_F(confine, addresses)
 		ASSERT_EQ(0, connect(s, (void *)&to, sizeof(to)));
 		ASSERT_EQ(0, getsockname(s, (void *)&from, &len));
 		EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
-		/* To the task, it is what it has named. "Any" has always been 127.0.0.1. */
+		/* The task sees the address it used. "Any" has always been 127.0.0.1. */
 		ASSERT_EQ(0, getpeername(s, (void *)&from, &len));
 		EXPECT_STREQ("127.0.0.1", inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
 		EXPECT_EQ(port, ntohs(from.sin_port));
@@ -1099,7 +1097,7 @@ TEST_F(confine, addresses)
 	close(server);
 }
 
-/* connect() of a socket that has no port, but a protocol in its place. */
+/* connect() of a socket that has a protocol instead of a port. */
 TEST_F(confine, raw)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET };
@@ -1122,7 +1120,7 @@ TEST_F(confine, raw)
 	close(s);
 }
 
-/* An AF_INET6 socket of SCTP, for IPv4: its address stands in fewer places. */
+/* An AF_INET6 SCTP socket used for IPv4 has its address in fewer places. */
 TEST_F(confine, sctp6)
 {
 	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
@@ -1156,7 +1154,7 @@ TEST_F(confine, sctp6)
 	close(server);
 }
 
-/* What is bound to the address that was replaced goes on answering from there. */
+/* A socket bound to the replaced address can still send from it. */
 TEST_F(confine, replaced_sender)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET }, from;
@@ -1186,7 +1184,7 @@ TEST_F(confine, replaced_sender)
 		TH_LOG("%s", strerror(errno));
 	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, (void *)&from, &len));
 	EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
-	/* Bound before either of them came, to neither's address. */
+	/* Bound before both policies, to neither address. */
 	EXPECT_EQ(-1, sendto(other, "x", 1, 0, (void *)&sin, sizeof(sin)));
 	EXPECT_EQ(EPERM, errno);
 	close(other);
@@ -1251,7 +1249,7 @@ TEST_F(confine, replace_without_gap)
 		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", addrs[(i + 1) % 2])));
 		tool_free(&t);
 		before = __atomic_load_n(&seen[(i + 1) % 2], __ATOMIC_RELAXED);
-		/* It is in force when the tool has ended. */
+		/* It is in force when the tool exits. */
 		EXPECT_STREQ(addrs[(i + 1) % 2], bound_to("0.0.0.0", 0, NULL));
 		while (__atomic_load_n(&seen[(i + 1) % 2], __ATOMIC_RELAXED) == before &&
 		       !__atomic_load_n(&seen[2], __ATOMIC_RELAXED))
@@ -1287,12 +1285,12 @@ TEST_F(confine, show_and_remove)
 	tool_free(&t);
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "there/is/none", "--ip", ADDR1)));
 	tool_free(&t);
-	/* A directory, and no cgroup. */
+	/* A directory, not a cgroup. */
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "/tmp", "--ip", ADDR1)));
 	tool_free(&t);
 }
 
-/* A cgroup that was removed leaves its pins: they can be seen, and removed by ID. */
+/* A removed cgroup leaves its pins: they can be shown and removed by ID. */
 TEST_F(confine, cgroup_is_gone)
 {
 	struct tool t;
@@ -1317,7 +1315,7 @@ TEST_F(confine, cgroup_is_gone)
 	tool_free(&t);
 }
 
-/* Send a byte to @to from @s, have @server answer it, and see whom the answer is from. */
+/* Send a byte to @to from @s, and have @server answer it. Returns the answer's source. */
 static const char *answer_from(int s, const struct sockaddr_in *to, int server)
 {
 	static char text[INET6_ADDRSTRLEN + 8];
@@ -1359,7 +1357,7 @@ static const char *answer_from(int s, const struct sockaddr_in *to, int server)
 	return text;
 }
 
-/* A datagram that was sent to localhost is answered by localhost, as resolvers demand. */
+/* A datagram to localhost is answered from localhost, as resolvers require. */
 TEST_F(confine, answers)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(5300) }, to = sin;
@@ -1386,7 +1384,7 @@ TEST_F(confine, answers)
 	EXPECT_STREQ("127.0.0.53:54", answer_from(s, &to, server));
 	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
 	EXPECT_STREQ("127.0.0.1:54", answer_from(s, &to, server));
-	/* Named as it is, it answers as it is. */
+	/* The real address is not translated. */
 	EXPECT_STREQ(ADDR2 ":5300", answer_from(s, &sin, server));
 	if (has_autobind()) {
 		EXPECT_STREQ("::ffff:127.0.0.1:54", answer_from(s6, &to, server));
@@ -1397,7 +1395,7 @@ TEST_F(confine, answers)
 	close(server);
 }
 
-/* A localhost that stays: to and from it, as systemd-resolved demands. */
+/* Exempt localhost: both source and destination, for systemd-resolved. */
 TEST_F(confine, allow_localhost)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(53) }, to = sin, from;
@@ -1422,7 +1420,7 @@ TEST_F(confine, allow_localhost)
 	EXPECT_STREQ("127.0.0.1", inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
 	ASSERT_EQ(0, getpeername(s, (void *)&from, &len));
 	EXPECT_STREQ("127.0.0.53", inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
-	/* Another port of it, and another localhost, are the cgroup's. */
+	/* Other ports and localhost addresses become the cgroup's. */
 	to.sin_port = htons(54);
 	inet_pton(AF_INET, "127.0.0.53", &to.sin_addr);
 	close(s);
@@ -1431,15 +1429,15 @@ TEST_F(confine, allow_localhost)
 	ASSERT_EQ(0, getsockname(s, (void *)&from, &len));
 	EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &from.sin_addr, text, sizeof(text)));
 	close(s);
-	/* Nobody gets to bind to it. */
+	/* No socket is bound to it. */
 	EXPECT_STREQ(ADDR1, bound_to("127.0.0.53", 53, NULL));
 	EXPECT_STREQ(ADDR1, bound_to("127.0.0.1", 0, NULL));
 	close(server);
 }
 
 /*
- * A socket for both families that is bound to any address has the cgroup's address of
- * each, where the kernel can: a server on :: is reached over IPv4, at that address.
+ * A dual-stack socket that is bound to any address gets the cgroup's address of each
+ * family, if supported: a server on :: is reachable over IPv4, at that address.
  */
 TEST_F(confine, dual_stack)
 {
@@ -1473,7 +1471,7 @@ TEST_F(confine, dual_stack)
 	close(server);
 }
 
-/* A hook that somebody has detached is still pinned: seen, and attached again. */
+/* A detached hook is still pinned: it is reported, and attached again. */
 TEST_F(confine, detached)
 {
 	char pin[128];
@@ -1511,8 +1509,8 @@ TEST_F(confine, detached)
 #define UNIT	"bpfprov_cli_unit"
 
 /*
- * In a new cgroup UNIT, with @first, the tool's arguments, run in it before anything is
- * bound there: what "any address" becomes, or what went wrong.
+ * In a new cgroup UNIT, run the tool with arguments @first, unless NULL, then bind to any
+ * address. Returns the resulting address, or an error.
  */
 static const char *bound_in_unit(struct tool *t, char **first, int *rc)
 {
@@ -1528,7 +1526,7 @@ static const char *bound_in_unit(struct tool *t, char **first, int *rc)
 	return got;
 }
 
-/* As systemd does it at every restart of a unit: the cgroup is removed, and made again. */
+/* The cgroup is removed and recreated, as by systemd at every restart of a unit. */
 TEST_F(confine, made_again)
 {
 	char **first = ARGS("confine", "--self", "--ip", ADDR1);
@@ -1537,7 +1535,7 @@ TEST_F(confine, made_again)
 
 	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" UNIT, 0755));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--ip", ADDR1)));
-	/* It says that this is not for ever, and what is. */
+	/* A message names a permanent alternative. */
 	EXPECT_NE(NULL, strstr(t.errors, "ExecStartPre="));
 	tool_free(&t);
 	EXPECT_STREQ(ADDR1, bound_in_unit(&t, NULL, &rc));
@@ -1552,14 +1550,14 @@ TEST_F(confine, made_again)
 	tool_free(&t);
 	cgroup_leave(UNIT);
 
-	/* And so it is confined before its first process binds. */
+	/* This confines it before its first process binds. */
 	EXPECT_STREQ(ADDR1, bound_in_unit(&t, first, &rc));
 	EXPECT_EQ(OK, rc) TH_LOG("%s", t.errors);
 	EXPECT_EQ(NULL, strstr(t.errors, "ExecStartPre="));
 	tool_free(&t);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--show")));
 	tool_free(&t);
-	/* What there was of the one before is forgotten. */
+	/* The policy of the previous one was removed. */
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show")));
 	tool_free(&t);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--remove")));
@@ -1567,7 +1565,7 @@ TEST_F(confine, made_again)
 	cgroup_leave(UNIT);
 }
 
-/* The same policy once more is no replacement: the one before is not forgotten. */
+/* The same policy again is not a replacement: the old address is kept. */
 TEST_F(confine, same_twice)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET }, to = sin;
@@ -1589,7 +1587,7 @@ TEST_F(confine, same_twice)
 	close(s);
 }
 
-/* A name of digits is that of a cgroup, if there is one. */
+/* A number is a cgroup's name, if there is such a cgroup. */
 TEST_F(confine, digits)
 {
 	struct stat st;
@@ -1618,7 +1616,7 @@ TEST_F(confine, digits)
 	rmdir(path);
 }
 
-/* Where a cgroup and one above it allow different addresses, nothing could be bound. */
+/* If a cgroup and its ancestor allowed different addresses, nothing could be bound. */
 TEST_F(confine, nested)
 {
 	struct tool t;
@@ -1644,7 +1642,7 @@ TEST_F(confine, nested)
 
 /* --- profile --------------------------------------------------------------------------------- */
 
-/* The sum of the counts at the ends of lines that have @text. */
+/* The sum of the counts at the end of lines with @text. */
 static long sum_counts(const char *folded, const char *text)
 {
 	char line[16384];
@@ -1656,7 +1654,7 @@ static long sum_counts(const char *folded, const char *text)
 	return sum;
 }
 
-/* How many samples it says that there were. */
+/* The number of samples that it reports. */
 static long said_samples(const char *errors)
 {
 	const char *p = strstr(errors, " samples in ");
@@ -1668,7 +1666,7 @@ static long said_samples(const char *errors)
 	return atol(p);
 }
 
-/* Processes of 30 ms: all have exited when they are given names. */
+/* Processes of 30 ms: all exit before names are looked up. */
 TEST_F(profile, short_lived)
 {
 	char dir[PATH_MAX - 16], exe[PATH_MAX];
@@ -1676,7 +1674,7 @@ TEST_F(profile, short_lived)
 	pid_t pid;
 	int n;
 
-	/* A file that no other process has: its path is in records only. */
+	/* No other process uses this file: its path is in records only. */
 	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
 	snprintf(exe, sizeof(exe), "%s/short_lived", dir);
 	ASSERT_EQ(0, copy_file("/proc/self/exe", exe));
@@ -1702,7 +1700,7 @@ TEST_F(profile, short_lived)
 
 #define SPIN_JSON	"\"symbol\":\"bpfprov_cli_spin\""
 
-/* Sample @exe, a copy of @from that is deleted meanwhile, and whose process ends. */
+/* Sample a process of @exe, a deleted copy of @from, until the process ends. */
 static int profile_gone(struct tool *t, const char *from, const char *exe)
 {
 	bool started;
@@ -1728,7 +1726,7 @@ static int profile_gone(struct tool *t, const char *from, const char *exe)
 	return started ? err : -1;
 }
 
-/* The file is deleted: found through the process while that runs, else by build ID. */
+/* A deleted file is found through its process while that runs, else by build ID. */
 TEST_F(profile, deleted_binary)
 {
 	struct target target;
@@ -1755,7 +1753,7 @@ TEST_F(profile, deleted_binary)
 	rmdir(target.dir);
 }
 
-/* Leave @path without a build ID: its notes are not found any more. */
+/* Remove the build ID of @path, by hiding its notes. */
 static int drop_notes(const char *path)
 {
 	ElfW(Ehdr) e;
@@ -1777,7 +1775,7 @@ static int drop_notes(const char *path)
 	return err;
 }
 
-/* A writer of a FIFO, which waits until somebody has opened it for reading. */
+/* A writer of a FIFO: its open() waits until the FIFO is opened for reading. */
 static pid_t wait_for_reader(const char *fifo)
 {
 	pid_t pid = fork();
@@ -1790,8 +1788,8 @@ static pid_t wait_for_reader(const char *fifo)
 }
 
 /*
- * Run in a mount namespace in which ELF files have the names of @one and @other. They are
- * known by those alone: the one has a build ID of its own, the other has none.
+ * Run ELF files that have the names @one and @other in a new mount namespace. Only these
+ * identify them: @one has a unique build ID, @other has none.
  */
 static int run_elsewhere(const char *dir, const char *one, const char *other)
 {
@@ -1817,8 +1815,8 @@ static int run_elsewhere(const char *dir, const char *one, const char *other)
 }
 
 /*
- * What a container maps as /x may be anything here: FIFOs of that name are not opened, for
- * a build ID or for names.
+ * A container's path /x may name anything here: FIFOs of that name are not opened, for a
+ * build ID or for names.
  */
 TEST_F(profile, foreign_path)
 {
@@ -1842,12 +1840,12 @@ TEST_F(profile, foreign_path)
 	EXPECT_EQ(0, run_elsewhere(dir, fifo[0], fifo[1]));
 	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t));
-	/* It was sampled, and looked for. */
+	/* It was sampled and looked up. */
 	snprintf(want, sizeof(want), "\"file\":\"%s\"", fifo[0]);
 	EXPECT_NE(NULL, strstr(t.out, want));
 	tool_free(&t);
 	for (i = 0; i < 2; i++) {
-		/* The control: this is seen. */
+		/* Control: an open is seen. */
 		bool opened = waitpid(writer[i], NULL, WNOHANG) != 0;
 
 		EXPECT_FALSE(opened) TH_LOG("%s", fifo[i]);
@@ -1862,7 +1860,7 @@ TEST_F(profile, foreign_path)
 	rmdir(dir);
 }
 
-/* The build ID of @exe, as "profile --format json" has it; "" if there is none. */
+/* The build ID of @exe in the output of "profile --format json"; "": none. */
 static void json_build_id(const char *json, const char *exe, char id[41])
 {
 	char want[PATH_MAX + 16];
@@ -1877,7 +1875,7 @@ static void json_build_id(const char *json, const char *exe, char id[41])
 		sscanf(p, "{\"kind\":\"user\",\"build_id\":\"%40[0-9a-f]\"", id);
 }
 
-/* Change a debug file so that nobody can say where the text was: not aligned, no gap. */
+/* Make the text's offset in a debug file ambiguous: not aligned, no gap. */
 static int forget_text(const char *path)
 {
 	ElfW(Ehdr) e;
@@ -1900,7 +1898,7 @@ static int forget_text(const char *path)
 	return err;
 }
 
-/* A stack has an ID with zeroes behind it, where a record has the one of 16 bytes. */
+/* Stacks pad a build ID of 16 bytes with zeroes, records do not. */
 TEST_F(profile, short_build_id)
 {
 	struct target target;
@@ -1919,7 +1917,7 @@ TEST_F(profile, short_build_id)
 	target_end(&target);
 }
 
-/* Nothing is left of the file but its debug file: below /usr/lib/debug, or with debuginfod. */
+/* Only the debug file is left: below /usr/lib/debug, or with debuginfod. */
 TEST_F(profile, debug_file)
 {
 	char dir[PATH_MAX - 64], exe[PATH_MAX], id[41], path[PATH_MAX], script[3 * PATH_MAX];
@@ -1933,7 +1931,7 @@ TEST_F(profile, debug_file)
 	made = !mkdir("/usr/lib/debug", 0755);
 	if (!made && errno != EEXIST)
 		SKIP(return, "no /usr/lib/debug");
-	/* Nobody is to be asked about this file. */
+	/* Do not query debuginfod for this file. */
 	unsetenv("DEBUGINFOD_URLS");
 	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
 	snprintf(exe, sizeof(exe), "%s/stripped", dir);
@@ -1944,7 +1942,7 @@ TEST_F(profile, debug_file)
 	ASSERT_EQ(40, strlen(id));
 	tool_free(&t);
 
-	/* Not that of this machine. */
+	/* Hide the machine's files. */
 	ASSERT_EQ(0, unshare(CLONE_NEWNS));
 	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
 	ASSERT_EQ(0, mount("tmpfs", "/usr/lib/debug", "tmpfs", 0, NULL));
@@ -1966,7 +1964,7 @@ TEST_F(profile, debug_file)
 	tool_free(&t);
 	ASSERT_EQ(0, unlink(path));
 
-	/* What debuginfod-find(1) does where the server has debug files only, as Debian's. */
+	/* Act like debuginfod-find(1) if the server has debug files only, as Debian's. */
 	snprintf(path, sizeof(path), "%s/debuginfod-find", dir);
 	fd = open(path, O_CREAT | O_WRONLY, 0755);
 	ASSERT_LE(0, fd);
@@ -1996,14 +1994,14 @@ TEST_F(profile, debug_file)
 		rmdir("/usr/lib/debug");
 }
 
-/* A file without a build ID, that ran before: named by its inode. */
+/* A file without a build ID, already running: found by its inode. */
 TEST_F(profile, without_build_id)
 {
 	struct target target;
 	struct tool t;
 
 	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", drop_notes));
-	/* Of everything, so that it is one of many that run. */
+	/* Sample all processes, so that it is one of many. */
 	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "3", "--format", "json")));
 	EXPECT_LT(0, json_number(t.out, "samples"));
 	EXPECT_NE(NULL, strstr(t.out, "/target\",\"outcome\":\"symbolized\"," SPIN_JSON))
@@ -2012,7 +2010,7 @@ TEST_F(profile, without_build_id)
 	target_end(&target);
 }
 
-/* Give @path a build ID of its own. */
+/* Give @path a unique build ID. */
 static int change_build_id(const char *path)
 {
 	static const char gnu[] = "\4\0\0\0\24\0\0\0\3\0\0\0GNU";
@@ -2031,7 +2029,7 @@ static int change_build_id(const char *path)
 	return err;
 }
 
-/* Leave @path without ELF magic. */
+/* Remove the ELF magic of @path. */
 static int drop_magic(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC), err;
@@ -2071,7 +2069,7 @@ static void spin_mapped(const char *path, int ready)
 	_exit(1);
 }
 
-/* Profile a process in code of a changed copy of this program, which @gone deletes. */
+/* Profile code in a copy of this program, modified by @change, deleted if @gone. */
 static int profile_mapped(struct tool *t, char *file, size_t size, bool gone,
 			  int (*change)(const char *path))
 {
@@ -2117,7 +2115,7 @@ TEST_F(profile, not_elf)
 	tool_free(&t);
 }
 
-/* A library that was deleted, as in an upgrade, while a process still runs with it. */
+/* A library that is deleted, as by an upgrade, while a process still uses it. */
 TEST_F(profile, deleted_library)
 {
 	char file[PATH_MAX - 64], want[PATH_MAX];
@@ -2130,7 +2128,7 @@ TEST_F(profile, deleted_library)
 	tool_free(&t);
 }
 
-/* A file that is there, and that the user may not open. */
+/* A file that exists, but that the user may not open. */
 TEST_F(profile, unreadable)
 {
 	struct target target;
@@ -2148,7 +2146,7 @@ TEST_F(profile, unreadable)
 	target_end(&target);
 }
 
-/* How many user frames of all samples have this outcome; NULL: any. */
+/* Count user frames with this outcome in all samples; NULL: all. */
 static long long count_outcome(const char *json, const char *outcome)
 {
 	char want[128], *line = malloc(1 << 20);
@@ -2165,7 +2163,7 @@ static long long count_outcome(const char *json, const char *outcome)
 	return sum;
 }
 
-/* Each user frame has one outcome, and those of the summary are all of them. */
+/* Each user frame has one outcome, and the summary counts all of them. */
 TEST_F(profile, outcomes)
 {
 	static const char * const names[] = {
@@ -2201,7 +2199,7 @@ TEST_F(profile, outcomes)
 	tool_free(&t);
 }
 
-/* One that has ended and was not waited for, before and while it samples. */
+/* A process that is a zombie before sampling, or becomes one meanwhile. */
 TEST_F(profile, zombie)
 {
 	struct tool t;
@@ -2233,7 +2231,7 @@ static void *write_tid(void *arg)
 	return NULL;
 }
 
-/* The number of a thread is none of a process. */
+/* A thread ID is not a process ID. */
 TEST_F(profile, thread)
 {
 	pthread_t thread;
@@ -2249,7 +2247,7 @@ TEST_F(profile, thread)
 	tool_free(&t);
 }
 
-/* In a PID namespace, the numbers are those that are seen there. */
+/* In a PID namespace, PIDs are those of that namespace. */
 TEST_F(profile, pid_namespace)
 {
 	long counts[2] = {};
@@ -2267,7 +2265,7 @@ TEST_F(profile, pid_namespace)
 		    mount("proc", "/proc", "proc", 0, NULL))
 			_exit(1);
 		pid = spawn_spinner("/proc/self/exe", 0);
-		/* A number that others have outside. */
+		/* This PID is also in use outside. */
 		here = pid;
 		if (here > 10)
 			_exit(2);
@@ -2302,7 +2300,7 @@ static int count_files(const char *dir)
 	return n;
 }
 
-/* A terminal that is closed ends it as Ctrl-C does: with the profile, and nothing else. */
+/* Closing the terminal acts like Ctrl-C: it leaves the profile and no other file. */
 TEST_F(profile, hangup)
 {
 	char dir[PATH_MAX - 16], path[PATH_MAX];
@@ -2324,7 +2322,7 @@ TEST_F(profile, hangup)
 	rmdir(dir);
 }
 
-/* A symbolic link, as /dev/stdout is one, stays: the profile is in the file. */
+/* A symbolic link such as /dev/stdout is kept: its target gets the profile. */
 TEST_F(profile, symbolic_link)
 {
 	char dir[PATH_MAX - 64], path[PATH_MAX - 32], link[PATH_MAX - 32];
@@ -2355,8 +2353,8 @@ TEST_F(profile, symbolic_link)
 }
 
 /*
- * In @dir, a debuginfod-find that writes a line to the FIFO @asked, and does @then, if it
- * is called for the build ID @id, or for any where that is "*".
+ * Create a debuginfod-find in @dir that writes a line to the FIFO @asked and runs @then,
+ * if it is called for the build ID @id; "*": any.
  */
 static int fake_debuginfod(const char *dir, char *asked, size_t size, const char *id,
 			   const char *then)
@@ -2408,8 +2406,8 @@ static void end_debuginfod(const char *dir)
 }
 
 /*
- * The owner truncates a file after libdw has mapped it, while its debug file is asked for:
- * the profile is written without its names.
+ * The owner truncates a file that libdw has mapped, while its debug file is looked up: the
+ * profile is written without its names.
  */
 TEST_F(profile, truncated)
 {
@@ -2457,10 +2455,7 @@ TEST_F(profile, truncated)
 	rmdir(dir);
 }
 
-/*
- * A second Ctrl-C while it waits for a server ends the waiting, and the profile is
- * written without the names.
- */
+/* A second Ctrl-C ends the wait for a server: the profile is written without the names. */
 TEST_F(profile, second_interrupt)
 {
 	char dir[PATH_MAX - 64], asked[PATH_MAX];
@@ -2494,7 +2489,7 @@ TEST_F(profile, second_interrupt)
 	rmdir(dir);
 }
 
-/* With CAP_BPF and CAP_PERFMON alone: what these allow, and no less. */
+/* CAP_BPF and CAP_PERFMON alone suffice for everything they allow. */
 TEST_F(profile, few_capabilities)
 {
 	static char *args[] = { "profile", "-d", "2", NULL };
@@ -2512,7 +2507,7 @@ TEST_F(profile, few_capabilities)
 	EXPECT_LT(0, said_samples(t.errors));
 	EXPECT_NE(NULL, strstr(t.errors, "CAP_SYS_ADMIN"));
 	tool_free(&t);
-	/* More than may be locked: that is not for want of the right to open an event. */
+	/* Over the limit of locked memory: not reported as a failure to open events. */
 	ASSERT_EQ(0, tool_start_to(&t, NULL, true, big));
 	EXPECT_EQ(CAP, tool_end(&t));
 	EXPECT_EQ(NULL, strstr(t.errors, "perf_event_open"));
@@ -2531,7 +2526,7 @@ TEST_F(profile, cgroup)
 	ASSERT_NE(NULL, realpath("/proc/self/exe", exe));
 	out = spawn_spinner(exe, 0);
 	ASSERT_TRUE(wait_for_exec(out, exe));
-	/* This one goes into the cgroup, and is not to look like the one outside. */
+	/* This process enters the cgroup. Do not confuse it with the one outside. */
 	prctl(PR_SET_NAME, "parent");
 	cgroup = cgroup_enter("bpfprov_cli_profile");
 	ASSERT_LE(0, cgroup);
@@ -2556,7 +2551,7 @@ TEST_F(profile, cgroup)
 	tool_free(&t);
 }
 
-/* A program that is loaded while it samples, and gone when names are looked up. */
+/* A program that is loaded while sampling, and unloaded before the lookup of names. */
 TEST_F(profile, bpf_program)
 {
 	struct bpf_test_run_opts opts = { .sz = sizeof(opts), .repeat = 1000 };
@@ -2579,7 +2574,7 @@ TEST_F(profile, bpf_program)
 	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t));
 	EXPECT_LT(50, sum_counts(t.out, "_cli_loop"));
-	/* Maybe on top of it what has interrupted it. */
+	/* Frames of an interrupt may be on top of it. */
 	snprintf(want, sizeof(want), "_cli_loop[%u.0]_[k]", id);
 	EXPECT_EQ(sum_counts(t.out, "_cli_loop"), sum_counts(t.out, want)) {
 		TH_LOG("%ld of %ld samples of the program have its ID", sum_counts(t.out, want),
@@ -2588,7 +2583,7 @@ TEST_F(profile, bpf_program)
 	tool_free(&t);
 }
 
-/* Of the samples of loops that ran as "run-ID", those whose program has that ID; and all. */
+/* Count the samples of loops run as "run-ID" whose program has that ID, and @all of them. */
 static long count_right(const char *out, long *all)
 {
 	char line[16384];
@@ -2608,12 +2603,12 @@ static long count_right(const char *out, long *all)
 	return right;
 }
 
-/* Few enough for their samples to wait in the ring. */
+/* Few enough that their samples fit into the ring. */
 #define REUSES 5
 
 /*
- * Programs that follow each other at the same address, loaded on one CPU and on another,
- * while the tool is stopped. The thread's name says whose sample it is.
+ * Programs that reuse an address, loaded on two CPUs in turn, while the tool is stopped.
+ * The thread's name identifies the program of a sample.
  */
 TEST_F(profile, reused_text)
 {
@@ -2632,7 +2627,7 @@ TEST_F(profile, reused_text)
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199")));
 	ASSERT_TRUE(tool_says(&t, " Hz"));
 	ASSERT_EQ(0, kill(t.pid, SIGSTOP));
-	/* The harness ends a test whose programs never meet. */
+	/* If no address is reused, the harness ends the test. */
 	for (i = 0; reuses < REUSES; i++) {
 		if (pin_to_cpu(i % 2))
 			SKIP(return, "needs CPUs 0 and 1");
@@ -2655,7 +2650,7 @@ TEST_F(profile, reused_text)
 			ASSERT_EQ(0, bpf_prog_test_run_opts(fd, &opts));
 		ASSERT_EQ(0, prctl(PR_SET_NAME, "bpfprov_cli"));
 		close(fd);
-		/* Its text goes after a grace period. */
+		/* Its text is freed after a grace period. */
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	}
 	ASSERT_EQ(0, kill(t.pid, SIGCONT));
@@ -2671,7 +2666,7 @@ TEST_F(profile, reused_text)
 	tool_free(&t);
 }
 
-/* A full disk: the file that was there before is still there, as it was. */
+/* A full disk leaves the old file unchanged. */
 TEST_F(profile, full_disk)
 {
 	char dir[] = "/tmp/bpfprov_cli.XXXXXX", path[64], fill[64], buf[4096] = "old";

@@ -7,15 +7,15 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Set by user space: whom to look at, and of which file. */
+/* Set by user space: the task and the file to watch. */
 pid_t target;
 u64 inode_nr;
 int sample_nr;		/* the system call at which stacks are taken */
 
-/* Stacks, in the order in which they were taken. */
+/* Stacks, in the order taken. */
 struct bpf_stack_build_id samples[MAX_SAMPLES][STACK_FRAMES];
 int nr_samples;
-bool changing[MAX_SAMPLES];	/* NMIs: mappings were changed meanwhile */
+bool changing[MAX_SAMPLES];	/* NMIs: mappings were being changed */
 
 struct bpf_stack_build_id deep[DEEP_FRAMES];
 
@@ -24,18 +24,18 @@ struct cache_events events;
 bool stack_at_parse;
 int pages_by_target, pages_by_others;
 
-/* bpf_file_build_id() of the file that target executed. */
+/* bpf_file_build_id() of the file executed by target. */
 int exec_runs, exec_result, exec_large_result, exec_small_result;
 unsigned char exec_id[24];
 unsigned char exec_large[128 * 1024];
 unsigned char exec_small[1];
 
-/* The same of a file that target opens, in the program that user space names. */
+/* The same of a file opened by target, in the program chosen by user space. */
 enum asks_at_open asks_at_open;
 int open_result;
 unsigned char open_id[24];
 
-/* A folio that a program has read while another thread takes it out of the page cache. */
+/* A folio that a program reads while another thread removes it from the page cache. */
 u64 held_folio;
 bool truncated, truncated_first, putting;
 int puts_of_program, puts_of_others;
@@ -88,7 +88,7 @@ int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 	__u32 seq;
 	int n;
 
-	/* An NMI is offered to each handler; the one that took it says so. */
+	/* Runs for each NMI handler: skip those that did not handle it. */
 	if (!handled || !on_target() || !bpf_in_nmi())
 		return 0;
 	n = nr_samples;
@@ -96,7 +96,7 @@ int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 		return 0;
 	seq = *(volatile __u32 *)&mm->mm_lock_seq.sequence;
 	take_stack(ctx);
-	/* Odd while another thread holds mmap_lock for writing, as most of the time here. */
+	/* Odd while another thread holds mmap_lock for writing: most of the time here. */
 	changing[n] = seq & 1 || seq != *(volatile __u32 *)&mm->mm_lock_seq.sequence;
 	return 0;
 }
@@ -127,7 +127,7 @@ int BPF_PROG(on_opening_irqs_off, struct file *file)
 	bpf_local_irq_save(&flags);
 	if (!bpf_dynptr_from_file(file, 0, &ptr)) {
 		read_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
-		/* The file has one page, which needs no node. */
+		/* A single page: xa_head is not a node. */
 		*(volatile u64 *)&held_folio = (u64)file->f_mapping->i_pages.xa_head;
 		end = bpf_ktime_get_ns() + 10000000000ULL;
 		bpf_for(i, 0, 1 << 23)
@@ -144,7 +144,7 @@ int BPF_PROG(on_opening_irqs_off, struct file *file)
 	return 0;
 }
 
-/* Reads more often than a CPU has places to remember a last reference in. */
+/* Reads more often than a CPU has slots for last references. */
 SEC("?lsm/file_open")
 int BPF_PROG(on_opening_often, struct file *file)
 {
@@ -179,7 +179,7 @@ int BPF_PROG(on_last_put, struct folio *folio)
 	return 0;
 }
 
-/* What can be read of a file that is not open yet. */
+/* Reads a file that is not open yet. */
 SEC("?lsm.s/file_open")
 int BPF_PROG(on_opening, struct file *file)
 {
@@ -197,7 +197,7 @@ int BPF_PROG(on_opening, struct file *file)
 	return 0;
 }
 
-/* A page of the file comes into the page cache, on behalf of the target or of others. */
+/* A page of the file is added to the page cache, for the target or for others. */
 SEC("?tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(on_page_read, struct folio *folio)
 {

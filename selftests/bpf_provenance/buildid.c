@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Build IDs of files: faults of reading them, and the cache.
+ * Build IDs of files: bugs in reading them, and the cache.
  *
- *  faults.*	one for each fault, in the context that its comment names
+ *  faults.*	one for each bug, in the context named in its comment
  *  nmi.*	stacks with build IDs, taken in real NMIs (SysRq l from another CPU)
- *		on top of a thread that spins in code of a file whose ELF header
+ *		that interrupt a thread spinning in code of a file whose ELF header
  *		is not in the page cache
- *  cache.*	what is read, kept and dropped, counted by the tracepoints, in
+ *  cache.*	reads, fills and invalidations, counted by the tracepoints, in
  *		task context
- *  kind.*	the same on file systems of which files are kept, or are not
- *  overwrite.*	a file is overwritten in every way there is while a thread asks
- *		for its build ID: an answer that was not right at any moment
- *		between question and answer fails the test
- *  kfunc.*	bpf_file_build_id() against libelf
- *  fail_nth*	a fault at each place at which memory is allocated, or copied from
- *		or to user space
+ *  kind.*	the same on file systems with and without caching
+ *  overwrite.*	a file is overwritten in every possible way while a thread reads
+ *		its build ID: a result that was not right at any moment during
+ *		the call fails the test
+ *  kfunc.*	bpf_file_build_id() compared with libelf
+ *  fail_nth*	a fault at each memory allocation, and each copy from or to user
+ *		space
  *
- * On a kernel with its fault, faults.frozen_folio loses the machine: run it in
- * a virtual machine.
+ * On a kernel with the bug, faults.frozen_folio takes down the machine: run it
+ * in a virtual machine.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,7 +66,7 @@
 
 /* --- files ------------------------------------------------------------------ */
 
-/* The build ID of a file as libelf has it: its length, 0 if none, or -1. */
+/* The build ID of a file by libelf: its length, 0 if none, or -1. */
 static int libelf_build_id(const char *path, unsigned char *id)
 {
 	size_t n, i, off, name_off, desc_off;
@@ -110,14 +110,14 @@ static bool resident(void *page)
 	return !mincore(page, PAGE, &vec) && vec & 1;
 }
 
-/* Has a mapped page leave the page cache. Leaves the caller on CPU 0. */
+/* Evicts a mapped page from the page cache. Leaves the caller on CPU 0. */
 static int page_out(void *page)
 {
 	int i;
 
 	/*
-	 * A page that was just read or written waits in a batch of its CPU
-	 * before it can be taken, and a try that fails has unmapped it.
+	 * A page just read or written can't be reclaimed while it is in a
+	 * per-CPU batch, and a failed attempt unmaps it.
 	 */
 	for (i = 0; i < 1000 && resident(page); i++) {
 		pin_to_cpu(i % 2);
@@ -147,7 +147,7 @@ static bool is_folio_tail(const void *page)
 	return entry >> 63 && flags & (1ULL << KPF_COMPOUND_TAIL);
 }
 
-/* The build ID of the mapping at @addr by PROCMAP_QUERY: its length, or 0. */
+/* Build ID of the mapping at @addr from PROCMAP_QUERY: its length, or 0. */
 static int procmap_build_id(const void *addr, unsigned char *id)
 {
 	struct procmap_query query = {
@@ -173,7 +173,7 @@ static bool has_cache(void)
 	return !access(SYSCTL, F_OK);
 }
 
-/* Where there is no cache, there is nothing to switch. */
+/* Without a cache, there is nothing to switch. */
 static int switch_cache(bool on)
 {
 	return has_cache() ? write_value(SYSCTL, on ? "1" : "0") : 0;
@@ -181,7 +181,7 @@ static int switch_cache(bool on)
 
 /* --- stacks ------------------------------------------------------------------ */
 
-/* A system call whose caller, as frame pointers tell, returns to @caller. */
+/* A system call that, by its frame pointers, returns to @caller. */
 static long syscall_called_from(const void *caller, long nr, long a, long b, long c)
 {
 #ifdef __x86_64__
@@ -199,15 +199,15 @@ static long syscall_called_from(const void *caller, long nr, long a, long b, lon
 #endif
 }
 
-/* Where on_sleepable() is attached. Does not touch the frame pointer. */
+/* on_sleepable() is attached here. Does not touch the frame pointer. */
 noinline void sample_sleepable(void)
 {
 	asm volatile("");
 }
 
 /*
- * The same for sample_sleepable(), which is called on the stack below the red zone,
- * and with up to DEEP_FRAMES - 1 callers.
+ * The same for sample_sleepable(), called on the stack below the red zone, with up to
+ * DEEP_FRAMES - 1 callers.
  */
 static void sample_sleepable_called_by(const void * const *callers, int n)
 {
@@ -236,12 +236,12 @@ static void sample_sleepable_called_from(const void *caller)
 	sample_sleepable_called_by(&caller, 1);
 }
 
-/* --- memory that fails ------------------------------------------------------------ */
+/* --- fault injection -------------------------------------------------------------- */
 
 /*
- * Task context: the first user since boot has the table made. What fails there leaves
- * the user without the cache at most, and the next one tries again. The first of all
- * tests: those that keep build IDs make the table too.
+ * Task context: the first user since boot creates the table. If that fails, the user
+ * at most has no cache, and the next one tries again. Must be the first test: those
+ * that cache build IDs create the table, too.
  */
 TEST(fail_nth_table)
 {
@@ -251,7 +251,7 @@ TEST(fail_nth_table)
 
 	if (faults_open(&faults))
 		SKIP(return, "needs a kernel with fault injection, as the debug one");
-	/* What libbpf wants to know of the kernel, it learns now. */
+	/* Let libbpf probe the kernel's features now. */
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "array", sizeof(int), sizeof(int), 1, NULL);
 	ASSERT_LE(0, fd);
 	close(fd);
@@ -311,7 +311,7 @@ static void free_fixture(FIXTURE_DATA(faults) *self)
 	rmdir(self->dir);
 }
 
-/* Mounts a file system for the fixture's file. Where there is none, frees the fixture. */
+/* Mounts a file system for the fixture's file. Frees the fixture if that fails. */
 static int use_fs(FIXTURE_DATA(faults) *self, enum own_fs fs)
 {
 	int err = fs_mount(fs, self->dir);
@@ -323,7 +323,7 @@ static int use_fs(FIXTURE_DATA(faults) *self, enum own_fs fs)
 	return err;
 }
 
-/* Makes the file, with everything of it on the disk. */
+/* Creates the file, and writes all of it to disk. */
 static void new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, off_t note_at)
 {
 	struct stat st;
@@ -337,7 +337,7 @@ static void new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *se
 	self->skel->bss->inode_nr = st.st_ino;
 }
 
-/* Opened for reading, so that nobody is a writer. */
+/* Opened read-only, so that there is no writer. */
 static void map_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, size_t size)
 {
 	close(self->fd);
@@ -363,7 +363,7 @@ static bool is_valid(const struct bpf_stack_build_id *frame)
 	return frame->status == BPF_STACK_BUILD_ID_VALID;
 }
 
-/* What is kept would hide how a file is read. */
+/* The cache would hide how a file is read. */
 FIXTURE_SETUP(faults)
 {
 	ASSERT_EQ(0, switch_cache(false));
@@ -388,7 +388,7 @@ TEST_F(faults, gap_below_mapping)
 	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);
-	/* Moved above a hole that nothing else is mapped into meanwhile. */
+	/* Move it above a hole that nothing else gets mapped into. */
 	hole = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, hole);
 	ASSERT_EQ(hole + PAGE, mremap(self->map, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -403,13 +403,13 @@ TEST_F(faults, gap_below_mapping)
 	EXPECT_FALSE(is_valid(caller))
 		TH_LOG("an address below the mapping has its build ID, at offset %llx",
 		       (unsigned long long)caller->offset);
-	/* The file can be told. */
+	/* The mapping itself has it. */
 	EXPECT_TRUE(is_valid(caller + STACK_FRAMES));
 	EXPECT_EQ(16, caller[STACK_FRAMES].offset);
 	EXPECT_EQ(0, memcmp(caller[STACK_FRAMES].build_id, self->id, ID_SIZE));
 }
 
-/* Task context, may sleep: a block device that begins as an ELF file does. */
+/* Task context, may sleep: a block device that starts like an ELF file. */
 TEST_F(faults, block_device)
 {
 	struct loop_config config = {};
@@ -447,7 +447,7 @@ struct elf32_headers {
 	Elf32_Phdr phdr[2];
 };
 
-/* Of a 32-bit file: a segment of type @first at @first_at, and a note at @note_at. */
+/* For a 32-bit file: a segment of type @first at @first_at, a note at @note_at. */
 static struct elf32_headers elf32_headers(Elf32_Word first, Elf32_Off first_at, Elf32_Off note_at)
 {
 	return (struct elf32_headers) {
@@ -502,7 +502,7 @@ static void note_not_resident(struct __test_metadata *_metadata, FIXTURE_DATA(fa
 	EXPECT_FALSE(is_valid(caller))
 		TH_LOG("the build ID is that of note %d",
 		       1 + !memcmp(caller->build_id, second, ID_SIZE));
-	/* Nor is it said of what can be read that it has none. */
+	/* Once the note can be read, its build ID is found. */
 	READ_ONCE(self->map[note_at]);
 	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
 	ASSERT_EQ(2, self->skel->bss->nr_samples);
@@ -541,7 +541,7 @@ TEST_F(faults, large_folio)
 #endif
 	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
 	new_file(_metadata, self, note_at);
-	/* Again, at once: file systems make folios as large as what is written. */
+	/* Again, in one go: file systems size folios by the length of a write. */
 	ASSERT_EQ(note_at + (off_t)PAGE, pread(self->fd, contents, sizeof(contents), 0));
 	ASSERT_EQ(0, ftruncate(self->fd, 0));
 	ASSERT_EQ(sizeof(contents), pwrite(self->fd, contents, sizeof(contents), 0));
@@ -558,8 +558,8 @@ TEST_F(faults, large_folio)
 }
 
 /*
- * Task context: a note may be empty, and the same ones may be in many segments: those
- * behind a thousand are not looked at, which an NMI would have to wait for.
+ * Task context: notes may be empty, and many segments may contain the same ones. Those
+ * after a thousand are ignored: an NMI would have to wait for them.
  */
 TEST_F(faults, many_notes)
 {
@@ -610,8 +610,8 @@ static void *truncate_held(void *arg)
 }
 
 /*
- * LSM, interrupts off: a program that has read a file has no reference to its pages. It
- * could be the last one, and freeing a page takes locks that are held with interrupts
+ * LSM, interrupts off: after reading a file, a program holds no reference to its pages.
+ * It could be the last one, and freeing a page takes locks that are held with interrupts
  * off.
  */
 TEST_F(faults, last_reference)
@@ -627,14 +627,14 @@ TEST_F(faults, last_reference)
 		SKIP(return, "needs CPUs 0 and 1");
 	load(_metadata, self, self->skel->progs.on_opening_irqs_off,
 	     self->skel->progs.on_last_put);
-	/* No journal has a reference to its page. */
+	/* No journal holds a reference to its page. */
 	t.fd = memfd_create("held", MFD_CLOEXEC);
 	ASSERT_LE(0, t.fd);
 	ASSERT_EQ(0, write_elf(t.fd, self->id, 256));
 	ASSERT_EQ(0, fstat(t.fd, &st));
 	bss->inode_nr = st.st_ino;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", t.fd);
-	/* Nor has this CPU, on the way to the LRU lists: behind the end, that is all it does. */
+	/* Nor do this CPU's LRU batches: past the end, DONTNEED only drains these. */
 	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	ASSERT_EQ(0, posix_fadvise(exe, 1L << 40, PAGE, POSIX_FADV_DONTNEED));
 	close(exe);
@@ -652,11 +652,11 @@ TEST_F(faults, last_reference)
 		TH_LOG("the other thread took ten seconds");
 	EXPECT_EQ(0, bss->puts_of_program)
 		TH_LOG("a folio is freed with interrupts off, by a task that may hold its locks");
-	/* Nor does it see what the file had before. */
+	/* Nor does it read the old contents. */
 	EXPECT_EQ(-EFAULT, bss->read_again_result);
 }
 
-/* LSM, interrupts off: a read leaves nothing behind that the next one lacks. */
+/* LSM, interrupts off: a read uses up nothing that the next one needs. */
 TEST_F(faults, many_reads_irqs_off)
 {
 	load(_metadata, self, self->skel->progs.on_opening_often, NULL);
@@ -668,8 +668,8 @@ TEST_F(faults, many_reads_irqs_off)
 }
 
 /*
- * Ends a kernel on which reclaim does not come back within ten seconds, after it
- * has shown where the CPU is.
+ * Crashes the kernel if reclaim does not return within ten seconds, after a
+ * backtrace of the CPU.
  */
 static void *watch_reclaim(void *arg)
 {
@@ -686,8 +686,8 @@ static void *watch_reclaim(void *arg)
 }
 
 /*
- * fentry in reclaim, interrupts off: the folio whose reference count is frozen
- * is the one that the task's own build ID is to be read from.
+ * fentry in reclaim, interrupts off: the task's own build ID would be read from
+ * the folio whose reference count is frozen.
  */
 TEST_F(faults, frozen_folio)
 {
@@ -722,8 +722,8 @@ TEST_F(faults, frozen_folio)
 }
 
 /*
- * LSM, may sleep: a file that is not open yet, or not to be read, can't be read. It is
- * no reason to warn, where a warning ends the kernel.
+ * LSM, may sleep: a file that is not open yet, or not for reading, can't be read. That
+ * must not cause a warning, which here panics the kernel.
  */
 TEST_F(faults, not_open_for_reading)
 {
@@ -805,7 +805,7 @@ TEST_F(faults, elf32)
 	map_file(_metadata, self, PAGE);
 	ASSERT_EQ(ID_SIZE, procmap_build_id(self->map, id));
 	EXPECT_EQ(0, memcmp(id, self->id, ID_SIZE));
-	/* Headers that the file does not have. */
+	/* Headers past the end of the file. */
 	close(self->fd);
 	self->fd = open(self->path, O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->fd);
@@ -828,7 +828,7 @@ FIXTURE(nmi)
 FIXTURE_SETUP(nmi)
 {
 	self->spinner.tid = -1;
-	/* A page that was just written waits with this CPU, see page_out(). */
+	/* A page just written is in this CPU's batch, see page_out(). */
 	ASSERT_EQ(0, pin_to_cpu(0));
 	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
 	snprintf(self->path, sizeof(self->path), "%s/libframe.so", self->dir);
@@ -851,7 +851,7 @@ FIXTURE_TEARDOWN(nmi)
 	rmdir(self->dir);
 }
 
-/* Maps the library, and has a thread spin in it whose header is paged out. */
+/* Maps the library, with a thread spinning in it and its header paged out. */
 static void spin_in_library(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
 {
 	void (*spin)(struct spinner *s);
@@ -874,7 +874,7 @@ static void attach_nmi(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *sel
 	ASSERT_EQ(0, buildid__attach(self->skel));
 }
 
-/* Sends NMIs until @n more of them came on top of the thread. */
+/* Sends NMIs until @n more of them have hit the thread. */
 static void sample(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self, int n)
 {
 	int i, goal = self->skel->bss->nr_samples + n;
@@ -894,7 +894,7 @@ static bool sample_is_valid(FIXTURE_DATA(nmi) *self, int n)
 	return is_valid(top) && !memcmp(top->build_id, self->id, ID_SIZE);
 }
 
-/* The stacks from number @from on have the build ID. */
+/* All stacks from number @from on have the build ID. */
 static void expect_valid(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self, int from)
 {
 	int i, n = self->skel->bss->nr_samples, valid = 0, last = -1;
@@ -910,7 +910,7 @@ static void expect_valid(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *s
 		       valid, n - from, resident(self->header) ? "" : "not ", last - from);
 }
 
-/* The header was there when the file was mapped, and is not when it is asked for. */
+/* The header was resident when the file was mapped, but not when it is needed. */
 TEST_F(nmi, cold)
 {
 #ifndef __x86_64__
@@ -925,7 +925,7 @@ TEST_F(nmi, cold)
 	EXPECT_FALSE(resident(self->header));
 }
 
-/* Nobody asked for build IDs when the file was mapped: the first sample asks. */
+/* The cache was off when the file was mapped: the first sample requests a read. */
 TEST_F(nmi, after_user_mode)
 {
 	const struct timespec long_ago[2] = { { .tv_sec = 1 }, { .tv_nsec = UTIME_OMIT } };
@@ -938,7 +938,7 @@ TEST_F(nmi, after_user_mode)
 #endif
 	ASSERT_EQ(0, switch_cache(false));
 	spin_in_library(_metadata, self);
-	/* Before the last change, so that who reads the file would set it. */
+	/* An atime before the mtime, so that a read would update it. */
 	ASSERT_EQ(0, utimensat(AT_FDCWD, self->path, long_ago, 0));
 	ASSERT_EQ(0, stat(self->path, &st));
 	self->skel->bss->inode_nr = st.st_ino;
@@ -947,32 +947,32 @@ TEST_F(nmi, after_user_mode)
 	ASSERT_EQ(0, buildid__load(self->skel));
 	attach_nmi(_metadata, self);
 	sample(_metadata, self, 1);
-	/* The first one; another NMI may have come on top of it since. */
+	/* Only the first one: another NMI may have hit the thread since. */
 	EXPECT_FALSE(is_valid(&self->skel->bss->samples[0][0]));
 
 	/*
-	 * Back in user mode, the thread has had the header read ahead; a disk may be busy.
-	 * Nothing does that without a cache.
+	 * The return to user mode triggers readahead of the header; a disk may be busy.
+	 * Without a cache, nothing does.
 	 */
 	end = time(NULL) + (has_cache() ? 10 * timeout_scale() : 1);
 	do {
 		spinner_wait(&self->spinner);
 	} while (!resident(self->header) && time(NULL) < end);
-	/* And what an NMI has begun to count has been counted. */
+	/* An NMI that started to count has finished by then. */
 	spinner_wait(&self->spinner);
-	/* With PREEMPT_RT, an NMI does not look into the page cache: it asks once more. */
+	/* With PREEMPT_RT, NMIs do not read the page cache: one more must request it. */
 	if (is_preempt_rt())
 		sample(_metadata, self, 1);
 	first = self->skel->bss->nr_samples;
 	sample(_metadata, self, 20);
 
 	expect_valid(_metadata, self, first);
-	/* It did not do so itself: reading ahead can wait for storage. */
+	/* Not by the thread itself: readahead can wait for storage. */
 	EXPECT_EQ(0, self->skel->bss->pages_by_target);
 	EXPECT_LT(0, self->skel->bss->pages_by_others);
 	ASSERT_EQ(0, stat(self->path, &st));
 	EXPECT_EQ(1, st.st_atim.tv_sec);
-	/* And now it does not matter any more. */
+	/* Now it need not be resident. */
 	ASSERT_EQ(0, page_out(self->header));
 	first = self->skel->bss->nr_samples;
 	sample(_metadata, self, 20);
@@ -981,7 +981,7 @@ TEST_F(nmi, after_user_mode)
 
 static bool storm_stop;
 
-/* On CPU 0, and preempted there by whoever sends NMIs: with mmap_lock held or not. */
+/* On CPU 0, preempted by the sender of NMIs, with or without mmap_lock held. */
 static void *map_and_unmap(void *arg)
 {
 	bool *failed = arg;
@@ -992,7 +992,7 @@ static void *map_and_unmap(void *arg)
 		p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			 -1, 0);
 		*failed = p == MAP_FAILED || munmap(p, 64 * PAGE);
-		/* Without it, too, for long enough to be met there. */
+		/* Also run long enough without the lock. */
 		for (i = 0; i < 8; i++)
 			getppid();
 	}
@@ -1000,8 +1000,8 @@ static void *map_and_unmap(void *arg)
 }
 
 /*
- * Another thread of the process maps and unmaps. What can't be told is what is
- * mapped while it is at it, and nothing else.
+ * Another thread of the process maps and unmaps. Build IDs are missing only
+ * while it changes mappings.
  */
 TEST_F(nmi, writer)
 {
@@ -1021,9 +1021,9 @@ TEST_F(nmi, writer)
 	attach_nmi(_metadata, self);
 	storm_stop = false;
 	ASSERT_EQ(0, pthread_create(&writer, NULL, map_and_unmap, &failed));
-	/* From here on this thread takes CPU 0 from the writer wherever that is. */
+	/* From here on, this thread preempts the writer on CPU 0 at any point. */
 	ASSERT_EQ(0, sched_setscheduler(0, SCHED_FIFO, &fifo));
-	/* The harness ends a test that never gets its samples. */
+	/* The harness times out if the samples never come. */
 	for (i = 0; READ_ONCE(self->skel->bss->nr_samples) < samples; i++) {
 		const struct timespec ts = { .tv_nsec = 200000 + i * 7919 % 100000 };
 
@@ -1051,9 +1051,9 @@ TEST_F(nmi, writer)
 	       samples, changing, valid);
 }
 
-/* --- what is kept --------------------------------------------------------------- */
+/* --- the cache ------------------------------------------------------------------ */
 
-/* Counts what happens to the fixture's file. Loading switches the cache on. */
+/* Counts cache events of the fixture's file. Loading switches the cache on. */
 static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
 {
 	bpf_program__set_autoload(self->skel->progs.on_build_id_parse, true);
@@ -1085,7 +1085,7 @@ FIXTURE_TEARDOWN(cache)
 		free_fixture(&self->f);
 }
 
-/* Task context, sleeping and not: a known file's headers are not read. */
+/* Task context, sleepable or not: a cached file's headers are not read. */
 TEST_F(cache, known_file)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
@@ -1112,7 +1112,7 @@ TEST_F(cache, known_file)
 	EXPECT_EQ(30, events->hits);
 }
 
-/* Who asks for a build ID, or has it kept. */
+/* How a build ID is read or cached. */
 enum asking { QUERY, SLEEPABLE, NOT_SLEEPABLE, MAPPING };
 
 FIXTURE(fail_nth)
@@ -1152,7 +1152,7 @@ FIXTURE_TEARDOWN(fail_nth)
 	free_fixture(&self->f);
 }
 
-/* The length of the build ID that is found @at, 0 for none, or an error of a system call. */
+/* The length of the build ID found @at, 0 for none, or an error of a system call. */
 static int ask(FIXTURE_DATA(faults) *f, const char *at, enum asking how, unsigned char *id)
 {
 	const struct bpf_stack_build_id *caller = &f->skel->bss->samples[0][1];
@@ -1182,8 +1182,8 @@ static int ask(FIXTURE_DATA(faults) *f, const char *at, enum asking how, unsigne
 }
 
 /*
- * Task context: a fault wherever asking for a build ID allocates or copies. Whatever
- * fails, the answer is never wrong; what could not be kept is kept the next time.
+ * Task context: a fault in each allocation and copy of a build ID lookup. The result is
+ * never wrong; a build ID that could not be cached is cached the next time.
  */
 TEST_F(fail_nth, ask)
 {
@@ -1195,10 +1195,10 @@ TEST_F(fail_nth, ask)
 
 	new_file(_metadata, &self->f, 256);
 	map_file(_metadata, &self->f, PAGE);
-	/* What is made once for each task is no fault of ours. */
+	/* Allocate per-task state first: it is not tested here. */
 	ask(&self->f, self->f.map, variant->how, id);
 	do {
-		/* Has what is kept dropped. */
+		/* Drops the cached build ID. */
 		close(open(self->f.path, O_WRONLY | O_CLOEXEC));
 		fills = events->fills;
 		memset(id, 0, sizeof(id));
@@ -1229,7 +1229,7 @@ TEST_F(fail_nth, ask)
 	EXPECT_LT(0, not_kept);
 }
 
-/* Task context: a file that is open for write is read each time, as it was before. */
+/* Task context: a file open for write is read each time, as without a cache. */
 TEST_F(cache, open_for_write)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
@@ -1256,8 +1256,8 @@ TEST_F(cache, open_for_write)
 }
 
 /*
- * Task context: each mapping of a page is a reference to it, and a pin as many as
- * this file has mappings. It is kept.
+ * Task context: each mapping of a page takes a reference, a pin takes as many as
+ * this file has mappings. It is still cached.
  */
 TEST_F(cache, mapped_often)
 {
@@ -1270,7 +1270,7 @@ TEST_F(cache, mapped_often)
 	close(self->f.fd);
 	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, self->f.fd);
-	/* Not to be executed: nobody asks when they are mapped. */
+	/* Not executable: mapping them reads no build ID. */
 	for (i = 0; i < (int)ARRAY_LEN(maps); i++) {
 		maps[i] = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_POPULATE, self->f.fd, 0);
 		ASSERT_NE(MAP_FAILED, maps[i]);
@@ -1287,8 +1287,8 @@ TEST_F(cache, mapped_often)
 }
 
 /*
- * Task context, not sleeping: a stack that is taken while the file of its caller is read
- * for the first time has the build ID of that file, not that of an entry without one.
+ * Task context, not sleepable: a stack taken while its caller's file is read for the
+ * first time has the build ID of that file, not that of an entry without one.
  */
 TEST_F(cache, pending)
 {
@@ -1339,7 +1339,7 @@ static void *direct_read(void *arg)
 	return NULL;
 }
 
-/* Does this thread wait for something? */
+/* Is this thread waiting? */
 static bool is_waiting(pid_t tid)
 {
 	char path[64], state = 0;
@@ -1356,8 +1356,8 @@ static bool is_waiting(pid_t tid)
 }
 
 /*
- * Task context: a page that a device may be writing to, with nobody left who has the
- * file open for write. Its contents are not kept before the device is done.
+ * Task context: a page that a device may be writing to, of a file no longer open for
+ * write. Its contents are not cached before the device is done.
  */
 TEST_F(cache, pinned)
 {
@@ -1369,7 +1369,7 @@ TEST_F(cache, pinned)
 	int i;
 
 	/*
-	 * A server that never answers is the slowest device. It must not inherit the file,
+	 * A server that never answers acts as a slow device. It must not inherit the file,
 	 * which is open for write.
 	 */
 	snprintf(dir, sizeof(dir), "%s/fuse", self->f.dir);
@@ -1414,7 +1414,7 @@ TEST_F(cache, pinned)
 	rmdir(dir);
 }
 
-/* Makes a swap file of it, as mkswap(8) does. The ELF headers are in the boot block. */
+/* Makes it a swap file, like mkswap(8). The ELF headers are in the boot block. */
 static bool make_swap(const char *path, unsigned int pages)
 {
 	struct {
@@ -1430,7 +1430,7 @@ static bool make_swap(const char *path, unsigned int pages)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	ok = pread(fd, page.boot, sizeof(page.boot), 0) == sizeof(page.boot) &&
 	     pwrite(fd, &page, PAGE, 0) == PAGE;
-	/* Without holes, and on the disk. */
+	/* Without holes, and written to disk. */
 	for (i = 1; i < pages; i++)
 		ok = ok && pwrite(fd, zeros, PAGE, i * PAGE) == PAGE;
 	ok = ok && !fsync(fd);
@@ -1440,7 +1440,7 @@ static bool make_swap(const char *path, unsigned int pages)
 
 /*
  * Task context: the kernel writes to a swap file below the file system. It has the file
- * open for write, so that its build ID is dropped, and not kept before swapoff().
+ * open for write, so the build ID is dropped, and not cached before swapoff().
  */
 TEST_F(cache, swap_file)
 {
@@ -1471,7 +1471,7 @@ TEST_F(cache, swap_file)
 	EXPECT_EQ(1, events->hits);
 }
 
-/* Task context: that a file has no build ID is kept, that it could not be read is not. */
+/* Task context: a missing build ID is cached, a failure to read it is not. */
 TEST_F(cache, no_build_id)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
@@ -1486,7 +1486,7 @@ TEST_F(cache, no_build_id)
 	EXPECT_EQ(1, events->hits);
 }
 
-/* Task context: the sysctl drops what is kept, and keeps nothing while it is 0. */
+/* Task context: setting the sysctl to 0 empties the cache and disables it. */
 TEST_F(cache, sysctl)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
@@ -1522,14 +1522,14 @@ FIXTURE_VARIANT_ADD(trigger, none) { .trigger = NO_TRIGGER };
 FIXTURE_VARIANT_ADD(trigger, perf_event) { .trigger = PERF_EVENT };
 FIXTURE_VARIANT_ADD(trigger, stack_map) { .trigger = STACK_MAP };
 
-/* No program here calls anything that returns build IDs. */
+/* None of the programs here uses build IDs. */
 FIXTURE_SETUP(trigger)
 {
 	if (!has_cache())
 		SKIP(return, "this kernel keeps no build IDs");
 	new_fixture(_metadata, &self->f);
 	load(_metadata, &self->f, self->f.skel->progs.on_build_id_fill, NULL);
-	/* Off from here on, if the users of the tests before this one are gone. */
+	/* Off from here on, unless users of earlier tests still exist. */
 	ASSERT_EQ(0, switch_cache(false));
 	ASSERT_EQ(0, switch_cache(true));
 }
@@ -1540,7 +1540,7 @@ FIXTURE_TEARDOWN(trigger)
 		free_fixture(&self->f);
 }
 
-/* Is the build ID of a file kept that is mapped now? */
+/* Is the build ID of a newly mapped file cached? */
 static bool keeps_new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
 {
 	self->skel->bss->events.fills = 0;
@@ -1570,7 +1570,7 @@ static int open_trigger(enum trigger trigger)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Users that are gone, also those of earlier tests, are freed by RCU and workers. */
+/* Closed users, also those of earlier tests, are freed by RCU and workers. */
 static void wait_until_off(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *f)
 {
 	time_t end = time(NULL) + 60;
@@ -1581,8 +1581,8 @@ static void wait_until_off(struct __test_metadata *_metadata, FIXTURE_DATA(fault
 }
 
 /*
- * Task context: build IDs are kept while something exists that asks for them, and until
- * nothing has existed for a second.
+ * Task context: build IDs are cached while there are users, and for one second after the
+ * last one.
  */
 TEST_F(trigger, on_and_off)
 {
@@ -1597,7 +1597,7 @@ TEST_F(trigger, on_and_off)
 	ASSERT_EQ(0, close(fd));
 	wait_until_off(_metadata, &self->f);
 
-	/* Whoever asks: not while the sysctl is 0. */
+	/* Not while the sysctl is 0, even with users. */
 	ASSERT_EQ(0, switch_cache(false));
 	fd = open_trigger(variant->trigger);
 	ASSERT_LE(0, fd);
@@ -1606,7 +1606,7 @@ TEST_F(trigger, on_and_off)
 	ASSERT_EQ(0, switch_cache(true));
 }
 
-/* Task context: the second that the cache stays on ends nothing for the next user. */
+/* Task context: the cache stays on for a new user after the last one's second. */
 TEST_F(trigger, next_user)
 {
 	time_t end;
@@ -1622,7 +1622,7 @@ TEST_F(trigger, next_user)
 	ASSERT_EQ(0, close(fd));
 	fd = open_trigger(variant->trigger);
 	ASSERT_LE(0, fd);
-	/* Long enough for the first one's second to be over. */
+	/* Long enough for the first one's second to expire. */
 	end = time(NULL) + 3;
 	while (keeps_new_file(_metadata, &self->f) && time(NULL) < end)
 		;
@@ -1631,15 +1631,15 @@ TEST_F(trigger, next_user)
 }
 
 /*
- * ELF files that are not what they should be. Where kernel and libelf differ, the
- * file is of one of these classes; each has its reason, and its way to differ.
+ * Malformed ELF files. If kernel and libelf differ, the file is in one of these
+ * classes; each has a reason, and the differences it allows.
  */
 enum mutant_class {
-	OTHER_TYPE,	/* neither ET_EXEC nor ET_DYN: the kernel does not look */
+	OTHER_TYPE,	/* neither ET_EXEC nor ET_DYN: the kernel ignores it */
 	OTHER_HEADER,	/* libelf checks versions and byte order, and e_phentsize */
-	SECTIONS,	/* libelf wants section headers to be in the file, if any are named */
-	MANY_PHDRS,	/* the kernel reads 256; libelf wants all to be in the file */
-	PAST_END,	/* a note reaches past the file: libelf takes nothing of it */
+	SECTIONS,	/* libelf requires section headers to be in the file, if any */
+	MANY_PHDRS,	/* the kernel reads 256; libelf requires all in the file */
+	PAST_END,	/* a note extends past the file: libelf ignores all of it */
 	UNLISTED,
 	CLASSES
 };
@@ -1694,7 +1694,7 @@ static uint32_t random_next(uint32_t *state)
 	return *state;
 }
 
-/* Overwrites a field of the headers or notes with what hurts. */
+/* Overwrites a field of the headers or notes with a bad value. */
 static size_t mutate(char *data, size_t size, uint32_t *state)
 {
 	const uint64_t hurts[] = {
@@ -1720,7 +1720,7 @@ static size_t mutate(char *data, size_t size, uint32_t *state)
 
 #define MUTANTS 1000
 
-/* Task context: what is kept of a hostile file is what is read of it, and libelf's. */
+/* Task context: the cached build ID of a hostile file is the parsed one, and libelf's. */
 TEST_F(cache, mutated)
 {
 	int i, j, n, fd, first, second, want, how, with = 0, without = 0, same = 0;
@@ -1784,8 +1784,8 @@ TEST_F(cache, mutated)
 }
 
 /*
- * How many entries there are, and the size of one in bytes. Objects that are free but
- * kept at hand for a CPU count as used before they are taken from it.
+ * The number of entries, and the size of one in bytes. Free objects in per-CPU caches
+ * count as used before these are flushed.
  */
 static long count_entries(unsigned int *size)
 {
@@ -1806,7 +1806,7 @@ static long count_entries(unsigned int *size)
 	return n;
 }
 
-/* Entries are freed after a grace period: until there are @n, or not for long. */
+/* Entries are freed after a grace period: wait until @n are left, but not for long. */
 static long wait_for_entries(long n)
 {
 	unsigned int size;
@@ -1817,7 +1817,7 @@ static long wait_for_entries(long n)
 	return count_entries(&size);
 }
 
-/* Drops what is kept, of the libraries of this process too. Returns what is left. */
+/* Empties the cache, also of this process's libraries. Returns the entries left. */
 static long start_empty(struct __test_metadata *_metadata)
 {
 	unsigned int size;
@@ -1852,7 +1852,7 @@ static void new_file_nr(struct __test_metadata *_metadata, FIXTURE_DATA(faults) 
 	new_file(_metadata, self, 256);
 }
 
-/* True if what the kernel says is the build ID that the fixture has. */
+/* True if the kernel returns the build ID of the fixture. */
 static bool has_own_id(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
 {
 	unsigned char id[ID_SIZE];
@@ -1869,7 +1869,7 @@ static bool has_own_id(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *
 
 #define MANY 3000
 
-/* Task context: what many files cost, and that nothing is left when they are gone. */
+/* Task context: memory used for many files, all freed when they are removed. */
 TEST_F(cache, memory)
 {
 	int i, many = storm_count(MANY);
@@ -1883,7 +1883,7 @@ TEST_F(cache, memory)
 		ASSERT_TRUE(has_own_id(_metadata, &self->f));
 	}
 	n = count_entries(&size) - before;
-	/* A bucket that is full gives one up for another. */
+	/* A full bucket evicts one for another. */
 	EXPECT_LE(many - 8, n);
 	EXPECT_GE(many, n);
 	TH_LOG("%d files: %ld entries of %u bytes, %ld bytes", many, n, size, n * size);
@@ -1894,7 +1894,7 @@ TEST_F(cache, memory)
 	}
 	EXPECT_EQ(before, wait_for_entries(before));
 
-	/* Nothing is left either of what could not be read when it was to be kept. */
+	/* No entries are left either of files that could not be read. */
 	new_file(_metadata, &self->f, 256);
 	close(self->f.fd);
 	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
@@ -1923,8 +1923,8 @@ TEST_F(cache, memory)
 }
 
 /*
- * Task context: in a bucket that is full, the oldest makes room. What is kept of each
- * new file is found; what is not kept any more is read again.
+ * Task context: a full bucket evicts its oldest entry. New files are found in the cache;
+ * evicted ones are read again.
  */
 TEST_F_TIMEOUT(cache, eviction, 900)
 {
@@ -1936,7 +1936,7 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 	struct stat st;
 
 	before = start_empty(_metadata);
-	/* Which files share a bucket is the kernel's secret: until too many did. */
+	/* Buckets can't be predicted: add files until one overflows. */
 	do {
 		for (i = 0; i < 1000; i++, nr++) {
 			new_file_nr(_metadata, &self->f, nr);
@@ -1962,8 +1962,8 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 	}
 	EXPECT_EQ(0, wrong);
 	/*
-	 * The oldest of nine files is not in the newer half, once in 2^9 buckets that
-	 * are full; the newest but one nearly always is.
+	 * The oldest of nine files is in the newer half only once in 2^9 full buckets;
+	 * the second newest nearly always is.
 	 */
 	TH_LOG("file %d is the first one that was not kept", first_evicted);
 	EXPECT_GT(nr / 2, first_evicted);
@@ -1980,7 +1980,7 @@ enum made_as { IN_FS, BELOW, SEALED, MEMFD, HUGE_PAGES, SECRET, NETWORK };
 FIXTURE(kind)
 {
 	FIXTURE_DATA(faults) f;
-	char huge_pages[32];	/* that there were, if there is one more now */
+	char huge_pages[32];	/* the old number, if one was added */
 };
 
 FIXTURE_VARIANT(kind)
@@ -2018,7 +2018,7 @@ FIXTURE_SETUP(kind)
 	int fd, err;
 
 	new_fixture(_metadata, &self->f);
-	/* Before something is mounted over it that takes it from there. */
+	/* Before a file system that uses it is mounted over it. */
 	if (variant->made_as == BELOW) {
 		snprintf(path, sizeof(path), "%s%s", self->f.dir, layer);
 		ASSERT_TRUE(!mkdir(path, 0755) || errno == EEXIST);
@@ -2046,7 +2046,7 @@ FIXTURE_TEARDOWN(kind)
 	free_fixture(&self->f);
 }
 
-/* Makes room for one more huge page. */
+/* Adds one huge page to the pool. */
 static bool add_huge_page(FIXTURE_DATA(kind) *self)
 {
 	char one_more[32], now[32] = "";
@@ -2078,7 +2078,7 @@ static void map_and_copy(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	close(fd);
 }
 
-/* Returns why the file can't be had, or NULL. */
+/* Returns why the file can't be used, or NULL. */
 static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind) *kind,
 			    enum made_as made_as)
 {
@@ -2142,8 +2142,8 @@ static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind
 }
 
 /*
- * Task context, sleeping and not. Where nothing tells when a file is written to, it is
- * read each time, as it was before; where it is kept, its file system can be unmounted.
+ * Task context, sleepable or not. If writes to a file can't be detected, it is read each
+ * time, as without a cache; if it is cached, its file system can be unmounted.
  */
 TEST_F(kind, asked)
 {
@@ -2162,7 +2162,7 @@ TEST_F(kind, asked)
 		SKIP(return, "%s", missing);
 	ASSERT_EQ(0, fstat(self->f.fd, &st));
 	self->f.skel->bss->inode_nr = st.st_ino;
-	/* In case that mapping it was not enough. What may sleep would wait for a server. */
+	/* In case mapping it was not enough. A sleepable read would wait for a server. */
 	if (!hung)
 		procmap_build_id(self->f.map, id);
 	memset(events, 0, sizeof(*events));
@@ -2188,7 +2188,7 @@ TEST_F(kind, asked)
 	self->f.fs = FS_NONE;
 }
 
-/* An erofs whose image is written to while it is mounted. */
+/* An erofs whose image is written to while mounted. */
 FIXTURE(image)
 {
 	FIXTURE_DATA(faults) f;
@@ -2223,8 +2223,8 @@ FIXTURE_TEARDOWN(image)
 }
 
 /*
- * Task context: nothing of the mounted file shows that the image was written to, neither
- * writers nor times. Its pages are read again when they have left the page cache.
+ * Task context: neither writers nor times of the mounted file show that the image was
+ * written to. Its pages are read again after they leave the page cache.
  */
 TEST_F(image, written)
 {
@@ -2254,8 +2254,8 @@ TEST_F(image, written)
 enum how {
 	PWRITE, TRUNCATE, SHARED, SHARED_CLOSED, CHMOD, RENAME, UNLINK,
 	DIRECT,		/* O_DIRECT */
-	AIO_CLOSED,	/* the same, and the file is closed before it is complete */
-	IO_URING,	/* by a worker of io_uring; the file is closed before that */
+	AIO_CLOSED,	/* the same, with the file closed before completion */
+	IO_URING,	/* by an io_uring worker; the file is closed before that */
 	PUNCH,		/* a hole, and then as PWRITE */
 	ZERO,		/* the same with FALLOC_FL_ZERO_RANGE */
 	INSERT,		/* the same with FALLOC_FL_INSERT_RANGE */
@@ -2369,7 +2369,7 @@ static bool put_elf(int fd, const unsigned char *id)
 	return fd >= 0 && !write_elf(fd, id, 256) && !ftruncate(fd, 256 + PAGE) && !close(fd);
 }
 
-/* Files 1 to @last in the lower layer. File n has the build ID before its own. */
+/* Files 1 to @last in the lower layer. File n has build ID n - 1. */
 static bool make_lower(FIXTURE_DATA(overwrite) *self)
 {
 	unsigned char id[ID_SIZE];
@@ -2429,7 +2429,7 @@ static char *direct_page(const unsigned char *id)
 	return page;
 }
 
-/* A file with a name of its own next to @path, with this build ID. */
+/* Another file next to @path, with this build ID. */
 static int new_file_next_to(const char *path, const unsigned char *id)
 {
 	char tmp[300];
@@ -2475,7 +2475,7 @@ static bool overwrite_shared(const char *path, const unsigned char *id, int clos
 	if (map == MAP_FAILED || (close_first && close(fd)))
 		return false;
 	note = map + 256;
-	/* Read first: then the store finds the page there, and may leave no trace. */
+	/* Read first: then the store finds the page mapped, and may go unnoticed. */
 	seen = READ_ONCE(note->id[0]);
 	(void)seen;
 	memcpy(note->id, id, ID_SIZE);
@@ -2573,7 +2573,7 @@ static bool overwrite_clone(const char *path, const unsigned char *id, int unuse
 	return from >= 0 && to >= 0 && !ioctl(to, FICLONE, from) && !close(from) && !close(to);
 }
 
-/* Whoever owns a file may do that without writing to it: nobody is a writer. */
+/* The owner of a file may do that without write access: there is no writer. */
 static bool overwrite_dedupe(const char *path, const unsigned char *id, int unused)
 {
 	uint64_t room[(sizeof(struct file_dedupe_range) +
@@ -2617,7 +2617,7 @@ static bool overwrite_exchange(const char *path, const unsigned char *id, int un
 	       !close(range.file1_fd) && !close(to);
 }
 
-/* It takes less room compressed, or it is refused. */
+/* Refused unless the compressed data is smaller. */
 static bool overwrite_encoded(const char *path, const unsigned char *id, int unused)
 {
 	unsigned char plain[2 * PAGE] = "", encoded[2 * PAGE];
@@ -2700,10 +2700,10 @@ static bool overwrite_verity(const char *path, const unsigned char *id, int unus
 }
 
 static const struct {
-	/* Returns false, with errno, if that fails. */
+	/* Returns false, with errno, on failure. */
 	bool (*once)(const char *path, const unsigned char *id, int arg);
 	int arg;
-	bool by_name;		/* the name stands for another file each time */
+	bool by_name;		/* the name refers to another file each time */
 } ways[] = {
 	[PWRITE]	= { overwrite_open },
 	[TRUNCATE]	= { overwrite_open, .arg = O_TRUNC },
@@ -2729,7 +2729,7 @@ static const struct {
 	[COPY_UP]	= { overwrite_open, .by_name = true },
 };
 
-/* Writes build ID @n, in the way that the variant names. */
+/* Writes build ID @n, in the way of the variant. */
 static bool overwrite_once(FIXTURE_DATA(overwrite) *self, unsigned int n)
 {
 	unsigned char id[ID_SIZE];
@@ -2761,7 +2761,7 @@ static void *overwriter(void *arg)
 	return NULL;
 }
 
-/* Switches the cache off and on, as fast as that goes. */
+/* Switches the cache off and on, as fast as possible. */
 static void *switcher(void *arg)
 {
 	FIXTURE_DATA(overwrite) *self = arg;
@@ -2774,7 +2774,7 @@ static void *switcher(void *arg)
 	return NULL;
 }
 
-/* Longer, if the user has the time. */
+/* Longer with $STORM_SECONDS. */
 static bool storm_goes_on(FIXTURE_DATA(overwrite) *self, time_t end)
 {
 	return !READ_ONCE(self->failed) &&
@@ -2784,12 +2784,12 @@ static bool storm_goes_on(FIXTURE_DATA(overwrite) *self, time_t end)
 		time(NULL) < end);
 }
 
-/* Can this byte of a file be that of a build ID from @first to @last? */
+/* Can this byte belong to one of the build IDs @first to @last? */
 static bool byte_is_of(const unsigned char *id, int i, unsigned int first, unsigned int last)
 {
 	unsigned char expected[ID_SIZE];
 
-	/* Being written, where the file had ended before. */
+	/* Being written, past the old end of the file. */
 	if (first != last && !id[i])
 		return true;
 	for (; first <= last; first++) {
@@ -2801,9 +2801,9 @@ static bool byte_is_of(const unsigned char *id, int i, unsigned int first, unsig
 }
 
 /*
- * Task context, sleeping and not. Build ID n is right from when its writing begins until
- * the next one is complete. Each byte counts by itself: a file that is read while it is
- * written can be half of each.
+ * Task context, sleepable or not. Build ID n is right from the start of its write until
+ * the next one is complete. Each byte counts by itself: a file read during a write can
+ * be half of each.
  */
 TEST_F(overwrite, storm)
 {
@@ -2835,7 +2835,7 @@ TEST_F(overwrite, storm)
 		map = self->f.map;
 		before = __atomic_load_n(&self->done, __ATOMIC_SEQ_CST);
 		if (by_name) {
-			/* What is overwritten next, or the last one that was. */
+			/* The next file to be overwritten, or the last one. */
 			overwrite_path(self, "", before < self->last ? before + 1 : self->last,
 				       path, sizeof(path));
 			fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -2868,7 +2868,7 @@ TEST_F(overwrite, storm)
 	       events->invalidations);
 	EXPECT_FALSE(self->failed);
 	EXPECT_EQ(0, wrong);
-	/* Otherwise nothing was tried. */
+	/* Otherwise nothing was tested. */
 	EXPECT_LT(storm_count(QUESTIONS) / 10, answers);
 	if (!by_name && !self->switching)
 		EXPECT_LT(storm_count(WRITES) / 4, events->invalidations);
@@ -2876,7 +2876,7 @@ TEST_F(overwrite, storm)
 
 /* --- bpf_file_build_id() ----------------------------------------------------------- */
 
-/* Files that are executed: with and without a build ID. */
+/* Programs to execute, with and without a build ID. */
 static const char * const programs[] = {
 	"/bin/true", "/bin/cat", "/usr/bin/env", "/bin/sh", "tiny",
 };
@@ -2895,7 +2895,7 @@ FIXTURE_VARIANT(kfunc)
 FIXTURE_VARIANT_ADD(kfunc, plain) { .fs = FS_NONE };
 FIXTURE_VARIANT_ADD(kfunc, overlay_upper) { .fs = FS_OVERLAY };
 FIXTURE_VARIANT_ADD(kfunc, overlay_lower) { .fs = FS_OVERLAY, .below = true };
-/* Metadata in the upper layer, data in the lower one, and no digest of them to verify. */
+/* Metadata in the upper layer, data in the lower one, without a digest to verify. */
 FIXTURE_VARIANT_ADD(kfunc, overlay_metadata) { .fs = FS_OVERLAY_META, .below = true };
 
 static void program_path(FIXTURE_DATA(faults) *self, const char *layer, int n)
@@ -2903,7 +2903,7 @@ static void program_path(FIXTURE_DATA(faults) *self, const char *layer, int n)
 	snprintf(self->path, sizeof(self->path), "%s%s/%d", self->dir, layer, n);
 }
 
-/* Copies the metadata up, and no data. */
+/* Copies up the metadata, but no data. */
 static void chmod_files(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
 {
 	struct stat st;
@@ -2919,7 +2919,7 @@ static void chmod_files(struct __test_metadata *_metadata, FIXTURE_DATA(faults) 
 	ASSERT_EQ(0700, st.st_mode & 0777);
 }
 
-/* The programs, and a file with everything of it on the disk. */
+/* The programs, and a file written to disk. */
 static void make_files(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
 		       const char *layer)
 {
@@ -2991,7 +2991,7 @@ static int run_target(FIXTURE_DATA(faults) *self)
 	return 0;
 }
 
-/* tp_btf/sched_process_exec, may not sleep: as libelf reads it, and -ENOENT for none. */
+/* tp_btf/sched_process_exec, may not sleep: same as libelf, and -ENOENT for none. */
 TEST_F(kfunc, exec)
 {
 	int i, j, len, with = 0, without = 0;
@@ -3010,7 +3010,7 @@ TEST_F(kfunc, exec)
 		EXPECT_EQ(len ?: -ENOENT, self->f.skel->bss->exec_result)
 			TH_LOG("%s", programs[i]);
 		EXPECT_EQ(0, memcmp(id, self->f.skel->bss->exec_id, len));
-		/* Zeros up to 20 bytes, and what was there after them. */
+		/* Zeros up to 20 bytes, and unchanged after them. */
 		for (j = len; j < (int)sizeof(self->f.skel->bss->exec_id); j++)
 			EXPECT_EQ(j < ID_SIZE ? 0 : 0xff, self->f.skel->bss->exec_id[j]);
 		EXPECT_EQ(0, self->f.skel->bss->exec_small[0]);
@@ -3022,7 +3022,7 @@ TEST_F(kfunc, exec)
 	EXPECT_LT(0, without);
 }
 
-/* Does the file system read all that it is asked for with O_DIRECT? Some do. */
+/* Does the file system refuse unaligned O_DIRECT reads? Some do not. */
 static bool refuses_unaligned(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
@@ -3035,8 +3035,8 @@ static bool refuses_unaligned(const char *path)
 }
 
 /*
- * In open(): of a file that is not in the page cache, a program that may not sleep
- * can't tell; one that may has it read. Then it is kept, and either knows.
+ * In open(): if a file is not in the page cache, a program that may not sleep fails;
+ * one that may sleep reads it. Then it is cached, and both succeed.
  */
 TEST_F(kfunc, open)
 {
@@ -3045,7 +3045,7 @@ TEST_F(kfunc, open)
 		int flags, result;
 	} opens[] = {
 		{ MAY_NOT_SLEEP, 0, -EAGAIN },
-		/* What the parser reads is not aligned for that. */
+		/* The parser's reads are not aligned for that. */
 		{ MAY_SLEEP, O_DIRECT, -EAGAIN },
 		{ MAY_SLEEP, 0, ID_SIZE },
 		{ MAY_NOT_SLEEP, 0, ID_SIZE },
@@ -3061,7 +3061,7 @@ TEST_F(kfunc, open)
 	ASSERT_LE(0, self->f.fd);
 	ASSERT_EQ(0, fstat(self->f.fd, &st));
 	self->f.skel->bss->inode_nr = st.st_ino;
-	/* Not to be executed: nobody asks when it is mapped. */
+	/* Not executable: mapping it reads no build ID. */
 	self->f.map_size = PAGE;
 	self->f.map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);
 	ASSERT_NE(MAP_FAILED, self->f.map);

@@ -7,16 +7,16 @@
 /* The top of a user stack: the instruction, and one return address. */
 #define STACK_FRAMES 2
 
-/* Of a deeper one. */
+/* For a deeper stack. */
 #define DEEP_FRAMES 6
 
-/* Of one file, with interrupts off. */
+/* Reads of one file, with interrupts off. */
 #define MANY_READS 16
 
-/* Which program asks for the build ID of a file that is opened. */
+/* The program that reads the build ID of a file at open. */
 enum asks_at_open { NOBODY, MAY_NOT_SLEEP, MAY_SLEEP };
 
-/* What the build ID cache was seen to do for one inode. */
+/* Events of the build ID cache seen for one inode. */
 struct cache_events {
 	unsigned long long parses, hits, fills, invalidations;
 };

@@ -16,7 +16,7 @@ char _license[] SEC("license") = "GPL";
 /* Set by user space. */
 enum bind_address address;
 
-/* How often connect4 ran, and what bpf_bind() said last. */
+/* Number of connect4 runs, last result of bpf_bind(). */
 int connect4_runs;
 int bind_result;
 
@@ -45,13 +45,13 @@ int bind_in_connect4(struct bpf_sock_addr *ctx)
 }
 
 /*
- * The policy "one IP", as a user would write it: it looks at the family before
- * it touches an address, and lets pass what it does not know.
+ * The "one IP" policy, as a user would write it: it checks the family before it uses an
+ * address, and allows unknown families.
  */
 struct policy policy;
 struct seen seen[HOOKS];
 
-/* Is the hook to see this socket? And is it to refuse it? */
+/* Does the policy cover this socket? Must it be refused? */
 #define MINE(ctx) (policy.netns && bpf_get_netns_cookie(ctx) == policy.netns)
 #define DENIED(hook) (policy.deny & (1U << (hook)))
 
@@ -91,7 +91,7 @@ static void pin_ip6(struct bpf_sock_addr *ctx, bool mapped)
 	ctx->user_ip6[3] = mapped ? policy.pin4 : policy.pin6[3];
 }
 
-/* Sends what is for one address to another. */
+/* Redirects one address to another. */
 static void redirect4(struct bpf_sock_addr *ctx)
 {
 	if (ctx->user_ip4 == policy.from4)
@@ -263,7 +263,7 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 		see_ip6(ctx, AUTOBIND);
 	if (DENIED(AUTOBIND))
 		return 0;
-	/* The verifier wants to see the range of an error. */
+	/* The verifier requires a bounded error. */
 	if (policy.retval < 0 && policy.retval >= -4095)
 		bpf_set_retval(policy.retval);
 	if (policy.leave)
@@ -276,9 +276,9 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 }
 
 /*
- * One address of each family for sockets that have both. Loaded where the kernel
- * takes user_ip4 at bind6. policy.leave: give the IPv4 address alone. policy.mapped:
- * give a socket an address of a family that it does not have.
+ * One address per family for dual-stack sockets. Loaded if the kernel accepts user_ip4 at
+ * bind6. policy.leave: set only the IPv4 address. policy.mapped: set an address of a family
+ * that the socket does not have.
  */
 static bool is_any(struct bpf_sock_addr *ctx)
 {
@@ -305,7 +305,7 @@ int dual_bind6(struct bpf_sock_addr *ctx)
 	see_ip6(ctx, BIND6);
 	if (DENIED(BIND6))
 		return 0;
-	/* What the task wrote there is not shown. */
+	/* The task's value must not be visible. */
 	if (ctx->user_ip4)
 		return 0;
 	pin_both(ctx);
@@ -331,7 +331,7 @@ int dual_autobind(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
-/* What programs of a cgroup further up read. */
+/* Read by programs of an ancestor cgroup. */
 struct seen seen_above;
 
 SEC("?cgroup/autobind")
@@ -359,15 +359,15 @@ int any_port4(struct bpf_sock_addr *ctx)
 	return MINE(ctx) ? 3 : 1;
 }
 
-/* @size bytes from @offset of the network header on. */
+/* Load @size bytes at @offset of the network header. */
 static int load_net(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
 {
 	return bpf_skb_load_bytes_relative(skb, offset, to, size, BPF_HDR_START_NET);
 }
 
 /*
- * What no other program sees: the source that is on the wire. Packets of the
- * peer, whose sockets this process has too, are none of it.
+ * Check the source on the wire, which no other program sees. Skip packets of the peer, whose
+ * sockets this process has too.
  */
 SEC("cgroup_skb/egress")
 int one_ip_egress(struct __sk_buff *skb)
@@ -383,7 +383,7 @@ int one_ip_egress(struct __sk_buff *skb)
 		if (load_net(skb, offsetof(struct iphdr, protocol), &next, 1) ||
 		    load_net(skb, sizeof(struct iphdr), &type, 1))
 			return 0;
-		/* That of the others is for other programs to see to. */
+		/* Other programs handle the other protocols. */
 		if (next != IPPROTO_TEST && (next != IPPROTO_ICMP || type != 8))
 			return 1;
 		if (load_net(skb, offsetof(struct iphdr, saddr), ip, 4))
@@ -391,8 +391,8 @@ int one_ip_egress(struct __sk_buff *skb)
 		pinned = ip[0] == policy.pin4;
 	} else {
 		/*
-		 * Neighbour discovery is the kernel's, on a socket of this
-		 * cgroup, in which the network namespace was made.
+		 * The kernel sends neighbour discovery on a socket of this cgroup, where the
+		 * network namespace was created.
 		 */
 		if (load_net(skb, offsetof(struct ipv6hdr, nexthdr), &next, 1) ||
 		    load_net(skb, sizeof(struct ipv6hdr), &type, 1))
@@ -432,9 +432,9 @@ int BPF_PROG(see_put_port, struct sock *sk)
 }
 
 /*
- * What others do with the same hooks, after what their documentation says: deny
- * bind() by family, transport and port, as systemd's SocketBindDeny=; translate
- * the address of a service of TCP and UDP, as a load balancer of sockets.
+ * Other uses of these hooks, following their documentation: deny bind() by family, transport
+ * and port, like systemd's SocketBindDeny=; translate TCP and UDP service addresses, like a
+ * socket load balancer.
  */
 struct bind_rule bind_rule;
 

@@ -3,28 +3,28 @@
  * The cgroup hooks on bind() and connect().
  *
  *  bpf_bind.*	bpf_bind() from connect4, in the context of connect(): an IPv6
- *		address on an IPv4 socket is refused and the connection goes on;
+ *		address on an IPv4 socket is refused and the connection continues;
  *		an IPv4 address works on an IPv4 socket, and on an IPv6 one that
  *		is connected to an IPv4 address, where a v4-mapped one works too.
- *  hooks.*	The family that programs see where the caller gave AF_UNSPEC; which
- *		sends of a connected UDPv6 socket run sendmsg4; who may have
- *		packets leave for another address than the one that is checked;
- *		what a bind() that is refused or repeated leaves of another one.
- *  autobind.*	What BPF_CGROUP_INET_AUTOBIND takes, refuses and leaves behind;
- *		which programs of its type load and attach.
+ *  hooks.*	The family that programs see if the caller passed AF_UNSPEC; which
+ *		sends of a connected UDPv6 socket run sendmsg4; which callers may
+ *		send packets to an address other than the one that is checked;
+ *		the state of an earlier bind() after a refused or repeated one.
+ *  autobind.*	Values that BPF_CGROUP_INET_AUTOBIND accepts and refuses, and the
+ *		state it leaves; which programs of its type load and attach.
  *  one_ip.*	Two services and a client in one cgroup, on a host with several
- *		addresses: what they bind, who they are on the wire.
+ *		addresses: their local addresses, and their source on the wire.
  *		And programs that are attached and detached while sockets are bound,
  *		or while random calls are made on sockets of each protocol.
- *  sctp.*	Several addresses of which one is refused, or which become the same;
- *		one association for one peer; what a refusal leaves; whose programs
- *		accepted and peeled off sockets run.
- *  known.*	Policies in the manner of such as exist, and the protocols that
- *		they did not know.
+ *  sctp.*	Several addresses, if one is refused or if they become the same;
+ *		one association for one peer; the state after a refusal; which
+ *		cgroup's programs accepted and peeled off sockets run.
+ *  known.*	Policies modelled on existing ones, and protocols that were added
+ *		after them.
  *  matrix.*	Every way to a local address or a peer, by protocol and form of
- *		address: which hooks run, what they see, that they are obeyed.
- *  fail_nth.*	The same with a fault at each place at which memory is allocated, or
- *		copied from user space.
+ *		address: which hooks run, the values they see, that they are obeyed.
+ *  fail_nth.*	The same with a fault in each memory allocation and each copy from
+ *		user space.
  *
  * All run in the context of a task's system calls.
  *
@@ -151,7 +151,7 @@ FIXTURE_SETUP(bpf_bind)
 	ASSERT_LE(0, fd);
 	close(fd);
 
-	/* Last: what fails above leaves no cgroup behind. */
+	/* Last, so that a failure above leaves no cgroup. */
 	self->cgroup = cgroup_enter(CGROUP);
 	if (self->cgroup == -EOPNOTSUPP)
 		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
@@ -182,14 +182,14 @@ TEST_F(bpf_bind, connect4)
 					   self->cgroup);
 	ASSERT_NE(NULL, self->skel->links.bind_in_connect4);
 
-	/* A socket is of the cgroup in which it was made. */
+	/* A socket belongs to the cgroup that created it. */
 	self->client = socket(variant->domain, variant->type, 0);
 	ASSERT_LE(0, self->client);
 	ASSERT_EQ(0, connect(self->client, (void *)&self->peer, sizeof(self->peer)));
 	EXPECT_EQ(1, self->skel->bss->connect4_runs);
 	EXPECT_EQ(variant->result, self->skel->bss->bind_result);
 
-	/* What the server sees, not what the client believes. */
+	/* The source seen by the server, not by the client. */
 	ASSERT_EQ(1, send(self->client, "x", 1, 0));
 	if (variant->type == SOCK_STREAM) {
 		int conn = accept(self->server, (void *)&name, &len);
@@ -206,8 +206,8 @@ TEST_F(bpf_bind, connect4)
 }
 
 /*
- * The policy programs, in the cgroup in which the caller is. On a kernel without
- * AUTOBIND all but that one: tests see what is missing then.
+ * The policy programs. On a kernel without AUTOBIND, all except that one: tests then detect
+ * that it is missing.
  */
 static struct cgroup_sock *load_policy(void)
 {
@@ -225,10 +225,10 @@ static struct cgroup_sock *load_policy(void)
 }
 
 /*
- * What the parent of the tests loaded once: to relocate, load and verify the programs
- * takes longer than most tests. A test is a child that inherits the descriptors and the
- * mapping of the global variables. They are all that a program can change here, and links
- * belong to the test that attached them.
+ * Loaded once by the parent of the tests: to relocate, load and verify the programs takes
+ * longer than most tests. A test is a child that inherits the descriptors and the mapping of
+ * the global variables. Programs can change only these variables here, and links belong to the
+ * test that attached them.
  */
 static struct cgroup_sock *shared_policy;
 
@@ -241,7 +241,7 @@ static struct cgroup_sock *open_policy(void)
 	return shared_policy;
 }
 
-/* How many of the programs run in @cgroup that are not this test's? */
+/* Number of these programs in @cgroup that are not this test's. */
 static int count_foreign(const struct cgroup_sock *skel, int cgroup)
 {
 	struct bpf_program *prog;
@@ -288,7 +288,7 @@ static int attach_policy(struct cgroup_sock *skel, int cgroup)
 	return 0;
 }
 
-/* The policy of the tests on @net: whoever talks to VIRT is sent to PEER. */
+/* The policy of the tests on @net: VIRT is redirected to PEER. */
 static void set_policy(struct policy *p, const struct net *net)
 {
 	memset(p, 0, sizeof(*p));
@@ -317,7 +317,7 @@ static struct cgroup_sock *enter_policy(struct __test_metadata *_metadata, int *
 	ASSERT_EQ(0, net_setup(net));
 	skel = open_policy();
 	ASSERT_NE(NULL, skel);
-	/* Nothing of the test before. */
+	/* None left by another test. */
 	ASSERT_EQ(0, count_foreign(skel, *cgroup));
 	set_policy(&skel->bss->policy, net);
 	return skel;
@@ -363,7 +363,7 @@ TEST_F(hooks, unspec_bind)
 	EXPECT_TRUE(same_ip(&a, PIN4));
 	close(fd);
 
-	/* Refused as ever, and not shown to a program. */
+	/* Refused as before, without running a program. */
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	ASSERT_LE(0, fd);
 	make_addr(&a, OTHER4, 0);
@@ -392,7 +392,7 @@ TEST_F(hooks, unspec_sendto)
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in)));
 	EXPECT_EQ(1, seen->runs);
 	ASSERT_EQ(AF_INET, seen->user_family);
-	/* The caller's address is the caller's. */
+	/* The caller's address is unchanged. */
 	EXPECT_EQ(AF_UNSPEC, a.sa.sa_family);
 	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &from.sa, &len));
 	EXPECT_TRUE(same_ip(&from, PIN4));
@@ -419,7 +419,7 @@ TEST_F(hooks, mapped_connected_send)
 	ASSERT_EQ(0, connect(fd, &peer.sa, len));
 	EXPECT_EQ(1, seen[CONNECT6].runs);
 
-	/* connect6 has seen the peer, and was the one to ask. */
+	/* connect6 already checked the peer. */
 	policy->deny = 1 << SENDMSG4;
 	for (i = 0; i < 3; i++) {
 		ASSERT_EQ(1, send(fd, "x", 1, 0));
@@ -427,7 +427,7 @@ TEST_F(hooks, mapped_connected_send)
 	}
 	EXPECT_EQ(0, seen[SENDMSG4].runs);
 
-	/* An address is another matter, if it is the same. */
+	/* An explicit address is checked, even the same one. */
 	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &peer.sa, len));
 	EXPECT_EQ(EPERM, errno);
 	EXPECT_EQ(1, seen[SENDMSG4].runs);
@@ -437,9 +437,9 @@ TEST_F(hooks, mapped_connected_send)
 
 TEST_F(hooks, routing_header_needs_cap)
 {
-	/* Segment routing by way of ::1, in the layout of struct ipv6_sr_hdr. */
+	/* Segment routing via ::1, in the layout of struct ipv6_sr_hdr. */
 	unsigned char srh[24] = { [1] = 2, [2] = 4, [23] = 1 };
-	/* Of a message only that of Mobile IPv6 is taken. */
+	/* sendmsg() accepts only a Mobile IPv6 header. */
 	unsigned char rt2[24] = { [1] = 2, [2] = 2, [3] = 1 };
 	char control[CMSG_SPACE(sizeof(rt2))] __aligned(8) = {};
 	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
@@ -479,10 +479,10 @@ TEST_F(hooks, routing_header_needs_cap)
 }
 
 /*
- * The matrix: what a program can do to get a local address or talk to somebody,
- * by each protocol and each form of an address. "late": a port is chosen after
- * bind() with IP_BIND_ADDRESS_NO_PORT; "iou": by io_uring; "on6": AF_INET
- * addresses on AF_INET6 sockets; "unspec": AF_UNSPEC ones on AF_INET sockets.
+ * The matrix: all ways to get a local address or reach a peer, for each protocol and each form
+ * of address. "late": a port is chosen after bind() with IP_BIND_ADDRESS_NO_PORT; "iou": by
+ * io_uring; "on6": AF_INET addresses on AF_INET6 sockets; "unspec": AF_UNSPEC ones on AF_INET
+ * sockets.
  */
 enum proto { TCP, MPTCP, UDP, PING, RAW, HDRINCL, SCTP1, SCTPN, PROTOS };
 enum form { INET, INET6, MAPPED, ON6, UNSPEC, FORMS };
@@ -508,9 +508,9 @@ static const char * const hook_names[] = {
 };
 
 /*
- * The cells that are tested, and the hooks that have to run there, each once. The
- * programs at connect4 and connect6 name the source with bpf_bind(), and leave the
- * port of a stream socket to the kernel: autobind.
+ * The tested cells, and the hooks that must run there, each once. The programs at connect4 and
+ * connect6 set the source with bpf_bind(), and leave the port of a stream socket to the kernel:
+ * autobind.
  */
 #define H(hook) (1 << (hook))
 #define STREAM_CELLS(X, P)						\
@@ -580,8 +580,8 @@ static const char * const hook_names[] = {
 	X(UDP, UNSPEC, IOU_SEND, H(AUTOBIND) | H(SENDMSG4))
 
 /*
- * A source that autobind did not choose is for programs at egress to see. ICMPv6
- * takes none from a control message, where the socket has an address.
+ * Only egress programs see a source that autobind did not choose. ICMPv6 ignores one in a
+ * control message if the socket has an address.
  */
 #define PING_CELLS(X)							\
 	X(PING, INET, BIND, H(BIND4) | H(POST_BIND4))			\
@@ -598,7 +598,7 @@ static const char * const hook_names[] = {
 	X(PING, INET6, IOU_SEND, H(AUTOBIND))				\
 	X(PING, UNSPEC, BIND, H(BIND4) | H(POST_BIND4))
 
-/* Nothing but egress sees what a raw socket sends. */
+/* Only egress sees the packets of a raw socket. */
 #define RAW_CELLS(X, P)							\
 	X(P, INET, BIND, H(BIND4) | H(POST_BIND4))			\
 	X(P, INET, CONNECT, H(CONNECT4))				\
@@ -618,8 +618,8 @@ static const char * const hook_names[] = {
 	X(P, UNSPEC, IOU_SEND, H(EGRESS))
 
 /*
- * What connects by sending runs connect. The port is chosen for a connection that
- * connect has seen: autobind is for listen() alone.
+ * A send that connects runs connect. The port is chosen for a connection that connect has seen:
+ * autobind runs only for listen().
  */
 #define SCTP_FORM_CELLS(X, P, F, B, PB, C)				\
 	X(P, F, BIND, H(B) | H(PB))					\
@@ -681,7 +681,7 @@ static bool is_v6_form(enum form f)
 	return f == INET6;
 }
 
-/* The domain of a socket, the text of an address in this form. */
+/* Socket domain and address text for this form. */
 static int domain_of(enum form f)
 {
 	return f == INET || f == UNSPEC ? AF_INET : AF_INET6;
@@ -699,7 +699,7 @@ static const char *text_of(enum form f, const char *v4, const char *v6)
 	return mapped;
 }
 
-/* What a socket of this form says its addresses are. */
+/* Address text that a socket of this form reports. */
 static const char *name_of(enum form f, const char *v4, const char *v6)
 {
 	return text_of(f == ON6 ? MAPPED : f, v4, v6);
@@ -721,7 +721,7 @@ static int type_of(enum proto p)
 	       p == SCTPN ? SOCK_SEQPACKET : SOCK_STREAM;
 }
 
-/* Of a socket; what programs find of MPTCP is TCP. */
+/* Of a socket; programs see MPTCP as TCP. */
 static int protocol_of(enum proto p, int domain)
 {
 	return is_raw(p) ? IPPROTO_TEST : is_sctp(p) ? IPPROTO_SCTP :
@@ -729,7 +729,7 @@ static int protocol_of(enum proto p, int domain)
 	       p == MPTCP ? IPPROTO_MPTCP : p == UDP ? IPPROTO_UDP : IPPROTO_TCP;
 }
 
-/* How long to wait for a peer; and for one that a program is to refuse at once. */
+/* Timeouts for a peer, and for calls that a program must refuse at once. */
 #define PEER_MS 2000
 #define REFUSED_MS (100 * timeout_scale())
 
@@ -740,7 +740,7 @@ static int set_patience(int fd, int ms)
 	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) ? -errno : 0;
 }
 
-/* Where no program sends it elsewhere, nobody answers, and nobody comes. */
+/* Unless a program redirects it, no peer answers or connects. */
 static int impatient(int fd)
 {
 	const struct timeval accept = { .tv_sec = 20 };
@@ -770,8 +770,8 @@ static int make_socket(const struct cell *c)
 }
 
 /*
- * What a socket of the cell sends, from and to whom it says in a header of its
- * own; the kernel fills in what is left 0.
+ * The payload of the cell's socket, with source and destination if it has its own header; the
+ * kernel fills in zero fields.
  */
 static int make_payload(const struct cell *c, char *buf, const char *src4, const char *src6)
 {
@@ -824,7 +824,7 @@ static int set_noport(int fd)
 	return setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)) ? -errno : 0;
 }
 
-/* Sends a packet, with a control message that asks for another source. */
+/* Sends a packet with a control message that requests another source. */
 static int do_pktinfo(const struct cell *c, int fd, union addr *to, socklen_t len)
 {
 	char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] = {}, buf[64];
@@ -862,7 +862,7 @@ static int do_pktinfo(const struct cell *c, int fd, union addr *to, socklen_t le
 	return sendmsg(fd, &msg, 0) == size ? 0 : -errno;
 }
 
-/* Sends a byte to a peer that is said to have that address twice. */
+/* Sends a byte to a peer, with its address listed twice. */
 static int do_dstaddr(const struct cell *c, int fd, union addr *to, socklen_t len)
 {
 	bool v6 = to->sa.sa_family == AF_INET6;
@@ -906,7 +906,7 @@ static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len,
 		sqe.addr = (uintptr_t)to;
 		sqe.off = len;
 		ret = uring_do(&sqe, ms);
-		/* SCTP says so when a task work had the ring try again in the meantime. */
+		/* SCTP returns it if task work made the ring retry in the meantime. */
 		if (ret != -EALREADY || !is_sctp(c->proto))
 			return ret;
 		return poll(&p, 1, ms) == 1 && p.revents == POLLOUT ? 0 : -ETIMEDOUT;
@@ -920,8 +920,8 @@ static int do_uring(const struct cell *c, int fd, union addr *to, socklen_t len,
 }
 
 /*
- * What the cell is about, on a socket that knows nothing yet. 0 or -errno. By a ring it is
- * waited for @ms milliseconds; otherwise the socket has a time-out of its own.
+ * Run the cell's operation on a fresh socket. Returns 0 or -errno. io_uring requests wait up to
+ * @ms milliseconds; otherwise the socket has its own timeout.
  */
 static int do_op_within(const struct cell *c, int fd, int port, int ms)
 {
@@ -930,7 +930,7 @@ static int do_op_within(const struct cell *c, int fd, int port, int ms)
 	char buf[64];
 	int err, size;
 
-	/* Where no program can send it to another peer. */
+	/* No program can redirect these to another peer. */
 	if ((is_raw(c->proto) || c->proto == PING) && c->op != CONNECT && c->op != IOU_CONNECT)
 		make_addr(&to, text_of(c->form, PEER4, PEER6), 0);
 	switch (c->op) {
@@ -970,7 +970,7 @@ static int do_op_within(const struct cell *c, int fd, int port, int ms)
 		len = make_addr(&to, text_of(c->form, "0.0.0.0", "::"), 0);
 		return setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, &to, len) ? -errno : 0;
 	case CONNECTX:
-		/* The ID of the association, if it is not an error. */
+		/* Returns the ID of the association, or an error. */
 		return setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, &to, len) < 0 ?
 		       -errno : 0;
 	default:
@@ -983,7 +983,7 @@ static int do_op(const struct cell *c, int fd, int port)
 	return do_op_within(c, fd, port, PEER_MS + 1000);
 }
 
-/* Who answers at the peer. One-to-one and one-to-many sockets of SCTP talk. */
+/* Type of the peer's server. SCTP one-to-one and one-to-many interoperate. */
 static int server_type(enum proto p)
 {
 	return is_raw(p) ? SOCK_RAW : p == UDP || p == PING ? SOCK_DGRAM : SOCK_STREAM;
@@ -998,7 +998,7 @@ static void allow_ping(struct __test_metadata *_metadata)
 	close(range);
 }
 
-/* Opens the one who answers a cell at the peer. Returns its port, or an error. */
+/* Opens the peer's server for a cell. Returns its port, or an error. */
 static int serve(const struct net *net, const struct cell *c, int *server)
 {
 	int type = server_type(c->proto);
@@ -1013,7 +1013,7 @@ static int serve(const struct net *net, const struct cell *c, int *server)
 		return *server;
 	if (bind(*server, &a.sa, len) || (type == SOCK_STREAM && listen(*server, 8)))
 		return -errno;
-	/* The others have no ports, or talk to the kernel of the peer. */
+	/* RAW has no ports, and ping talks to the peer's kernel. */
 	return is_raw(c->proto) || c->proto == PING ? 9 : port_of(*server);
 }
 
@@ -1040,7 +1040,7 @@ FIXTURE_TEARDOWN(matrix)
 	cgroup_sock__destroy(self->skel);
 }
 
-/* The source that the task chose, and nobody else saw. */
+/* The source chosen by the task, seen only at egress. */
 static void check_egress(struct __test_metadata *_metadata, const struct cell *c,
 			 const struct seen *seen)
 {
@@ -1051,7 +1051,7 @@ static void check_egress(struct __test_metadata *_metadata, const struct cell *c
 	EXPECT_EQ(0, memcmp(&other, seen->ip, sizeof(other)));
 }
 
-/* What each program found, where it ran. */
+/* Check the values that each program read. */
 static void check_seen(struct __test_metadata *_metadata, const struct cell *c,
 		       const struct seen *seen, int port, unsigned int hooks)
 {
@@ -1080,7 +1080,7 @@ static void check_seen(struct __test_metadata *_metadata, const struct cell *c,
 			EXPECT_EQ(0, seen[i].port);
 			continue;
 		}
-		/* Whom the caller named, and not to whom it was sent. */
+		/* The caller's destination, not the redirected one. */
 		EXPECT_EQ(htons(port), seen[i].port);
 		if (family == AF_INET) {
 			EXPECT_EQ(inet_addr(VIRT4), seen[i].ip[0]);
@@ -1104,7 +1104,7 @@ static int knock(struct __test_metadata *_metadata, const struct cell *c, const 
 	bool stream = server_type(c->proto) == SOCK_STREAM;
 	int fd, ret;
 
-	/* A port means something else to a raw socket of IPv6. */
+	/* A port has another meaning for a raw IPv6 socket. */
 	if (is_raw(c->proto))
 		make_addr(&a, text, 0);
 	fd = peer_socket(net, a.sa.sa_family, server_type(c->proto),
@@ -1114,7 +1114,7 @@ static int knock(struct __test_metadata *_metadata, const struct cell *c, const 
 		ret = sendto(fd, text, strlen(text), 0, &a.sa, len) < 0 ? -errno : 0;
 	else
 		ret = connect(fd, &a.sa, len) ? -errno : 0;
-	/* SCTP says so when a task work of io_uring had it start again in the meantime. */
+	/* SCTP returns it if io_uring task work restarted it in the meantime. */
 	if (ret == -EISCONN && is_sctp(c->proto))
 		ret = 0;
 	if (ret < 0 || stream) {
@@ -1124,7 +1124,7 @@ static int knock(struct __test_metadata *_metadata, const struct cell *c, const 
 	return fd;
 }
 
-/* A request for echo, and the answer: what was sent has been on the wire. */
+/* An echo request and its reply: earlier packets have been on the wire. */
 static void ping_peer(struct __test_metadata *_metadata, const struct cell *c, int fd)
 {
 	char buf[64];
@@ -1137,7 +1137,7 @@ static void ping_peer(struct __test_metadata *_metadata, const struct cell *c, i
 	EXPECT_EQ(c->form == INET6 ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY, *(unsigned char *)buf);
 }
 
-/* A socket that waits for others: only the one IP reaches it. */
+/* A receiving socket: it is reachable only at the one IP. */
 static void check_server(struct __test_metadata *_metadata, const struct cell *c,
 			 const struct net *net, int fd)
 {
@@ -1161,7 +1161,7 @@ static void check_server(struct __test_metadata *_metadata, const struct cell *c
 		if (c->op == BIND || c->op == BINDX)
 			ASSERT_EQ(0, listen(fd, 1));
 		ASSERT_EQ(0, knock(_metadata, c, net, pin, port));
-		/* One-to-many sockets accept by themselves. */
+		/* One-to-many sockets accept implicitly. */
 		if (c->proto != SCTPN) {
 			conn = accept(fd, NULL, NULL);
 			ASSERT_LE(0, conn);
@@ -1171,18 +1171,18 @@ static void check_server(struct __test_metadata *_metadata, const struct cell *c
 		EXPECT_LT(0, from);
 		EXPECT_EQ(0, others);
 		EXPECT_EQ(-ECONNREFUSED, knock(_metadata, c, net, other, port));
-		/* The kernel's own answer to that. */
+		/* Discard the kernel's own answer. */
 		ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
 		return;
 	}
-	/* In this order: what came first would be read first. */
+	/* In this order: the first packet is read first. */
 	close(knock(_metadata, c, net, other, port));
 	peer = knock(_metadata, c, net, pin, port);
 	ASSERT_LE(0, peer);
 	ASSERT_LT(0, recvfrom(fd, buf, sizeof(buf) - 1, 0, &a.sa, &len));
 	EXPECT_STREQ(pin, buf + skip);
 	if (c->proto == HDRINCL) {
-		/* The kernel fills in the source of IPv4 alone. */
+		/* The kernel fills in only an IPv4 source. */
 		skip = make_payload(c, buf, "0.0.0.0", PIN6);
 		ASSERT_EQ(skip, sendto(fd, buf, skip, 0, &a.sa, len));
 	} else {
@@ -1195,7 +1195,7 @@ static void check_server(struct __test_metadata *_metadata, const struct cell *c
 	EXPECT_EQ(0, others);
 }
 
-/* A socket that talked to the peer: who does the peer say it was? */
+/* A socket that talked to the peer: check the source the peer saw. */
 static void check_client(struct __test_metadata *_metadata, const struct cell *c,
 			 const struct net *net, int fd, int server)
 {
@@ -1209,7 +1209,7 @@ static void check_client(struct __test_metadata *_metadata, const struct cell *c
 	int size;
 
 	if (connected && c->proto == SCTPN) {
-		/* Has no peer name. It knows the peer by the address it got. */
+		/* No peer name. The peer has the redirected address. */
 		len = make_addr(&a, text_of(c->form, PEER4, PEER6), port_of(server));
 		ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
 	} else if (connected) {
@@ -1221,7 +1221,7 @@ static void check_client(struct __test_metadata *_metadata, const struct cell *c
 	}
 	len = sizeof(a);
 	if (c->proto == PING && c->hooks & H(EGRESS)) {
-		/* The answer to what was sent goes to an address not its own. */
+		/* The reply went to an address the socket does not have. */
 		ping_peer(_metadata, c, fd);
 	} else if (c->proto == PING) {
 		ASSERT_LT(0, recv(fd, buf, sizeof(buf), 0));
@@ -1235,7 +1235,7 @@ static void check_client(struct __test_metadata *_metadata, const struct cell *c
 	}
 	ASSERT_EQ(0, wire_count(net, PIN4, PIN6, &from, &others));
 	if (c->hooks & H(EGRESS)) {
-		/* That it is from another is what there was to see and refuse. */
+		/* The other source is the one to be seen and refused. */
 		EXPECT_EQ(c->proto == PING, from);
 		EXPECT_EQ(1, others);
 		return;
@@ -1250,8 +1250,8 @@ static void check_client(struct __test_metadata *_metadata, const struct cell *c
 }
 
 /*
- * Each hook of the cell refuses once; then nothing is held and a retry works. The
- * newest hook first: without it the rest waits for packets that do not come.
+ * Each hook of the cell refuses once; then nothing is held and a retry works. The newest hook
+ * first: without it the rest waits for packets that never come.
  */
 TEST_F(matrix, cell)
 {
@@ -1271,7 +1271,7 @@ TEST_F(matrix, cell)
 		ASSERT_LE(0, fd);
 		memset(seen, 0, HOOKS * sizeof(*seen));
 		policy->deny = H(i);
-		/* A program refuses before any packet is waited for. */
+		/* A program refuses before any wait for a packet. */
 		if (is_sctp(c->proto))
 			ASSERT_EQ(0, set_patience(fd, REFUSED_MS));
 		ASSERT_EQ(-EPERM, do_op_within(c, fd, self->port, REFUSED_MS))
@@ -1285,7 +1285,7 @@ TEST_F(matrix, cell)
 			ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
 			EXPECT_EQ(0, from + others);
 		}
-		/* Where these refuse, the socket has its port already. */
+		/* When these refuse, the socket already has its port. */
 		if (i == SENDMSG4 || i == SENDMSG6 || i == EGRESS) {
 			hooks &= ~H(AUTOBIND);
 			if (c->op == LATE_SENDTO) {
@@ -1293,7 +1293,7 @@ TEST_F(matrix, cell)
 				continue;
 			}
 		} else if (is_raw(c->proto)) {
-			/* Shows its protocol in place of a port. */
+			/* A raw socket's port is its protocol. */
 			len = sizeof(a);
 			ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 			EXPECT_TRUE(same_ip(&a, text_of(c->form, "0.0.0.0", "::")));
@@ -1305,7 +1305,7 @@ TEST_F(matrix, cell)
 		check_seen(_metadata, c, seen, self->port, hooks);
 		len = sizeof(a);
 		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
-		/* A raw socket that sends has no local address for that. */
+		/* Sending does not give a raw socket a local address. */
 		if (!is_raw(c->proto) || !(c->hooks & H(EGRESS)))
 			ASSERT_TRUE(same_ip(&a, name_of(c->form, PIN4, PIN6)));
 		if (c->op == BIND || c->op == BINDX || c->op == LISTEN || c->op == LATE_LISTEN ||
@@ -1318,9 +1318,9 @@ TEST_F(matrix, cell)
 }
 
 /*
- * Each cell with a fault wherever it allocates memory or copies what user space gave.
- * Either it fails, with one of these errors, and works when it is tried again; or it
- * works as it does without a fault: from the one IP, and from nowhere else.
+ * Each cell with a fault in each memory allocation and copy from user space. Either it fails,
+ * with one of these errors, and works on retry; or it works as without a fault: from the one
+ * IP, and from no other.
  */
 FIXTURE(fail_nth)
 {
@@ -1372,19 +1372,19 @@ static bool error_of_fault(const struct cell *c, int err)
 	case -EFAULT:
 	case -ENETUNREACH:	/* no memory for a route, */
 		return true;
-	case -EADDRINUSE:	/* or for what is known of a port */
+	case -EADDRINUSE:	/* or for the state of a port */
 	case -EAGAIN:
 		return server_type(c->proto) == SOCK_STREAM;
 	case -ENFILE:		/* for the TCP socket inside */
 		return c->proto == MPTCP;
-	case -EINPROGRESS:	/* a packet was not sent, and will be again */
+	case -EINPROGRESS:	/* a packet was not sent, and will be retried */
 		return is_sctp(c->proto);
 	default:
 		return false;
 	}
 }
 
-/* A socket that is gone when it is closed, and does not wait long. */
+/* A socket that closes immediately, with a short timeout. */
 static int make_abrupt_socket(const struct cell *c)
 {
 	const struct linger now = { .l_onoff = 1 };
@@ -1400,7 +1400,7 @@ static int make_abrupt_socket(const struct cell *c)
 	return fd;
 }
 
-/* Returns how many faults there were. */
+/* Returns the number of faults. */
 static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *self,
 		     const struct cell *c)
 {
@@ -1428,7 +1428,7 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 			EXPECT_TRUE(hit && error_of_fault(c, err))
 				TH_LOG("%s %s: %s at fault %u", form_names[c->form],
 				       op_names[c->op], strerror(-err), self->faults.nth);
-			/* What it has bound or begun stays so, as for any socket. */
+			/* Its bind or begun connection stays, as for any socket. */
 			if (late || err == -EINPROGRESS || c->op == FASTOPEN) {
 				close(fd);
 				fd = make_abrupt_socket(c);
@@ -1440,7 +1440,7 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 				       op_names[c->op], self->faults.nth, strerror(-err));
 		}
 		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
-		/* A raw socket that sends has no local address for that. */
+		/* Sending does not give a raw socket a local address. */
 		if (!is_raw(c->proto) || !(c->hooks & H(EGRESS)))
 			EXPECT_TRUE(same_ip(&a, name_of(c->form, PIN4, PIN6)))
 				TH_LOG("%s %s: another address after fault %u", form_names[c->form],
@@ -1465,7 +1465,7 @@ TEST_F(fail_nth, cells)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(cells); i++) {
-		/* The system call of a ring may return before what it has begun. */
+		/* io_uring_enter() may return before its request is complete. */
 		if (cells[i].proto == variant->proto && cells[i].op != IOU_LISTEN &&
 		    cells[i].op != IOU_CONNECT && cells[i].op != IOU_SEND)
 			faults += fail_cell(_metadata, self, &cells[i]);
@@ -1477,7 +1477,7 @@ TEST_F(fail_nth, cells)
 	TH_LOG("%d faults", faults);
 }
 
-/* Why a cell of the product is not tested; NULL: it is, or would have to be. */
+/* Why a cell of the product is not tested; NULL if it is, or must be. */
 static const char *excluded(enum proto p, enum form f, enum op o)
 {
 	bool stream = p == TCP || p == MPTCP, sctp = p == SCTP1 || p == SCTPN;
@@ -1517,7 +1517,7 @@ static const char *excluded(enum proto p, enum form f, enum op o)
 	return NULL;
 }
 
-/* Every cell of the product is tested or excluded: no third. */
+/* Every cell of the product is either tested or excluded. */
 TEST(matrix_is_complete)
 {
 	static bool tested[PROTOS][FORMS][OPS];
@@ -1546,7 +1546,7 @@ TEST(matrix_is_complete)
 	TH_LOG("%d cells: %d tested, %d excluded", in + out, in, out);
 }
 
-/* Another local address than the policy's, denied or lost. */
+/* A local address other than the policy's, denied or lost. */
 FIXTURE(autobind)
 {
 	struct cgroup_sock *skel;
@@ -1561,7 +1561,7 @@ FIXTURE_SETUP(autobind)
 		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
 	self->skel->links.one_ip_autobind =
 		bpf_program__attach_cgroup(self->skel->progs.one_ip_autobind, self->cgroup);
-	/* Without the type there is nothing to test, and that is a failure. */
+	/* Without the attach type there is nothing to test: a failure. */
 	ASSERT_NE(NULL, self->skel->links.one_ip_autobind);
 }
 
@@ -1572,7 +1572,7 @@ FIXTURE_TEARDOWN(autobind)
 	cgroup_sock__destroy(self->skel);
 }
 
-/* bind() without a port to another address; nobody looked then. */
+/* bind() without a port to another address, unseen by programs. */
 TEST_F(autobind, bound_address_stays)
 {
 	socklen_t len = sizeof(union addr);
@@ -1587,7 +1587,7 @@ TEST_F(autobind, bound_address_stays)
 	EXPECT_EQ(EINVAL, errno);
 	EXPECT_EQ(0, port_of(fd));
 
-	/* The program that writes what is there, or nothing, lets it pass. */
+	/* A program that writes the same address, or none, allows it. */
 	inet_pton(AF_INET, OTHER4, &self->skel->bss->policy.pin4);
 	EXPECT_EQ(0, listen(fd, 1));
 	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
@@ -1597,7 +1597,7 @@ TEST_F(autobind, bound_address_stays)
 	close(fd);
 }
 
-/* An address that is none of the host's: as from bind(). */
+/* An address the host does not have: error as from bind(). */
 TEST_F(autobind, foreign_address)
 {
 	socklen_t len = sizeof(union addr);
@@ -1616,7 +1616,7 @@ TEST_F(autobind, foreign_address)
 	close(fd);
 }
 
-/* Port 40000 is the only one for @fd, and taken at PIN6, outside the policy's sight. */
+/* Limit @fd to port 40000, which is taken at PIN6, outside the policy. */
 static int hold_port_of(struct __test_metadata *_metadata, FIXTURE_DATA(autobind) *self, int fd)
 {
 	int holder, range = 40000 | 40000 << 16;
@@ -1632,7 +1632,7 @@ static int hold_port_of(struct __test_metadata *_metadata, FIXTURE_DATA(autobind
 	return holder;
 }
 
-/* No port is left at the address: the address does not stay behind. */
+/* No port is left at the address: the address is not kept. */
 TEST_F(autobind, no_port_left)
 {
 	socklen_t len = sizeof(union addr);
@@ -1659,7 +1659,7 @@ TEST_F(autobind, no_port_left)
 	close(fd);
 }
 
-/* A UDP socket that got @pin when it sent, and has no port any more. */
+/* A UDP socket that got @pin when it sent, and lost its port. */
 static int disconnected_udp(struct __test_metadata *_metadata, const char *pin, const char *peer)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -1675,13 +1675,13 @@ static int disconnected_udp(struct __test_metadata *_metadata, const char *pin, 
 	EXPECT_TRUE(same_ip(&a, pin));
 	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
 	EXPECT_EQ(0, port_of(fd));
-	/* Senders that had a port may still have to read it. */
+	/* Senders that had a port may still read the address. */
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &size));
 	EXPECT_TRUE(same_ip(&a, pin));
 	return fd;
 }
 
-/* The address goes where the port goes, and the program is asked again. */
+/* The address is released with the port, and the program runs again. */
 TEST_F(autobind, released_with_the_port)
 {
 	socklen_t len = sizeof(union addr);
@@ -1691,7 +1691,7 @@ TEST_F(autobind, released_with_the_port)
 	fd = disconnected_udp(_metadata, PIN4, PEER4);
 	inet_pton(AF_INET, OTHER4, &self->skel->bss->policy.pin4);
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER4, 9)));
-	/* Its former choice is no address that bind() set. */
+	/* Its former choice is not an address set by bind(). */
 	EXPECT_EQ(0, self->skel->bss->seen[AUTOBIND].ip[0]);
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 	EXPECT_TRUE(same_ip(&a, OTHER4));
@@ -1701,7 +1701,7 @@ TEST_F(autobind, released_with_the_port)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, listen(fd, 1));
 	ASSERT_EQ(0, shutdown(fd, SHUT_RDWR));
-	/* getsockname() goes on showing the port, on all kernels. */
+	/* getsockname() still shows the port, on all kernels. */
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 	EXPECT_TRUE(same_ip(&a, "0.0.0.0"));
 	inet_pton(AF_INET, PIN4, &self->skel->bss->policy.pin4);
@@ -1712,7 +1712,7 @@ TEST_F(autobind, released_with_the_port)
 	close(fd);
 }
 
-/* A program that is gone chooses no more, and what it chose is not kept for ever. */
+/* A detached program no longer chooses, and its choice is not kept forever. */
 TEST_F(autobind, released_with_the_program)
 {
 	socklen_t len = sizeof(union addr);
@@ -1752,7 +1752,7 @@ TEST_F(autobind, kept_where_no_port_is_left)
 	close(fd);
 }
 
-/* So does IPV6_V6ONLY, which an IPv6 address sets. */
+/* The same for IPV6_V6ONLY, set by an IPv6 address. */
 TEST_F(autobind, ipv6only_released_with_the_port)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -1772,7 +1772,7 @@ TEST_F(autobind, ipv6only_released_with_the_port)
 	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, "::ffff:" PEER4, 9)));
 	close(fd);
 
-	/* What the task asked for is its own. */
+	/* An option set by the task stays. */
 	self->skel->bss->policy.mapped = 0;
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
@@ -1802,9 +1802,9 @@ static void *send_slowly(void *arg)
 }
 
 /*
- * One thread sends what is still to be paged in, and another takes the socket's port
- * away meanwhile: what leaves then leaves from the one IP, or not at all. ping sockets,
- * where the sender takes no lock and reads its address last.
+ * One thread sends a buffer not yet paged in, and another removes the socket's port meanwhile:
+ * the packet leaves from the one IP, or not at all. ping sockets, where the sender takes no
+ * lock and reads its address last.
  */
 TEST_F(autobind, disconnected_under_a_sender)
 {
@@ -1844,7 +1844,7 @@ TEST_F(autobind, disconnected_under_a_sender)
 		ASSERT_EQ(0, pthread_create(&sender, NULL, send_slowly, &s));
 		ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
 		ASSERT_EQ(UFFD_EVENT_PAGEFAULT, fault.event);
-		/* It has a port and an address, and has not looked at them. */
+		/* It has a port and an address, but has not read them. */
 		EXPECT_EQ(1, self->skel->bss->seen[AUTOBIND].runs);
 		EXPECT_EQ(0, connect(s.fd, &none, sizeof(none)));
 		EXPECT_EQ(0, port_of(s.fd));
@@ -1852,7 +1852,7 @@ TEST_F(autobind, disconnected_under_a_sender)
 		ASSERT_EQ(0, pthread_join(sender, NULL));
 		EXPECT_EQ(s.size, s.sent) TH_LOG("%s", strerror(s.err));
 		close(s.fd);
-		/* What is answered has been on the wire; what came before it, too. */
+		/* An answered packet was on the wire, like those before it. */
 		s.fd = make_socket(&c);
 		ping_peer(_metadata, &c, s.fd);
 		close(s.fd);
@@ -1886,7 +1886,7 @@ static void *send_storm(void *arg)
 	}
 }
 
-/* One thread sends, another disconnects: no socket has a port and no address then. */
+/* One thread sends, another disconnects: no socket has a port without an address. */
 TEST_F(autobind, disconnect_storm)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -1906,7 +1906,7 @@ TEST_F(autobind, disconnect_storm)
 		s.fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
 		ASSERT_LE(0, s.fd);
 		pthread_barrier_wait(&s.begin);
-		/* Sooner and later than the sender. */
+		/* Before and after the sender. */
 		for (i = 0; i < (both + neither) % 4096; i++)
 			barrier();
 		connect(s.fd, &none, sizeof(none));
@@ -1930,7 +1930,7 @@ TEST_F(autobind, disconnect_storm)
 	EXPECT_LT(0, neither);
 }
 
-/* The option that left the port to connect() is cleared before that. */
+/* The option that left the port to connect() is cleared before it. */
 TEST_F(autobind, late_port_is_seen)
 {
 	int fd, server, zero = 0;
@@ -1957,7 +1957,7 @@ TEST_F(autobind, late_port_is_seen)
 	close(server);
 }
 
-/* What the program says is what the caller gets. */
+/* The caller gets the program's error. */
 TEST_F(autobind, set_retval)
 {
 	union addr a;
@@ -1976,7 +1976,7 @@ TEST_F(autobind, set_retval)
 	close(fd);
 }
 
-/* An ICMPv6 socket takes no v4-mapped address from a program, as from nobody. */
+/* An ICMPv6 socket takes no v4-mapped address, not even from a program. */
 TEST_F(autobind, ping_mapped)
 {
 	struct icmp6_hdr echo = { .icmp6_type = ICMP6_ECHO_REQUEST };
@@ -2004,8 +2004,8 @@ TEST_F(autobind, ping_mapped)
 }
 
 /*
- * A UDP socket that AUTOBIND gave an address does not receive what is sent to a
- * group that it joined, as one that bind() gave it. One that it left alone does.
+ * A UDP socket with an address from AUTOBIND or bind() does not receive packets to a group that
+ * it joined. One that AUTOBIND left alone does.
  */
 static int group_reaches(struct __test_metadata *_metadata, const struct net *net)
 {
@@ -2026,7 +2026,7 @@ static int group_reaches(struct __test_metadata *_metadata, const struct net *ne
 	mreq.imr_ifindex = 0;
 	ASSERT_EQ(0, setsockopt(peer, IPPROTO_IP, IP_MULTICAST_IF, &mreq, sizeof(mreq)));
 	ASSERT_EQ(1, sendto(peer, "g", 1, 0, &a.sa, make_addr(&a, "239.1.1.1", port_of(fd))));
-	/* What is sent to the one IP arrives, and after it. */
+	/* A packet to the one IP arrives, after the group's. */
 	ASSERT_EQ(1, sendto(peer, "u", 1, 0, &a.sa, make_addr(&a, PIN4, port_of(fd))));
 	ASSERT_EQ(1, recv(fd, &c, 1, 0));
 	got = c == 'g';
@@ -2043,7 +2043,7 @@ TEST_F(autobind, multicast)
 	EXPECT_EQ(2, self->skel->bss->seen[AUTOBIND].runs);
 }
 
-/* What the verifier and attaching refuse. */
+/* Refused by the verifier or on attach. */
 #define LD(r, o) { .code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = r, .src_reg = BPF_REG_1, .off = o }
 #define ST(o) { .code = BPF_ST | BPF_MEM | BPF_W, .dst_reg = BPF_REG_1, .off = o }
 #define RET(n) { .code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = n }, { .code = BPF_JMP | BPF_EXIT }
@@ -2113,9 +2113,9 @@ TEST(autobind_programs)
 }
 
 /*
- * What the hooks were made for. In one cgroup: a service that binds to any
- * address, one that does not bind, and a client that talks to both by way of
- * localhost, and to the peer. All of it programs as they are written today.
+ * The purpose of the hooks. In one cgroup: a service that binds to any address, one that does
+ * not bind, and a client that talks to both via localhost, and to the peer. All programs as
+ * they are written today.
  */
 FIXTURE(one_ip)
 {
@@ -2149,7 +2149,7 @@ FIXTURE_TEARDOWN(one_ip)
 	cgroup_sock__destroy(self->skel);
 }
 
-/* The client talks to @to; @listener says from where. -1: no answer there. */
+/* The client talks to @to; @listener reports the source. */
 static int talk(struct __test_metadata *_metadata, int domain, int type, int protocol,
 		const char *to, int listener, const char *pin)
 {
@@ -2274,7 +2274,7 @@ FIXTURE(sctp)
 	struct cgroup_sock *skel;
 	struct net net;
 	int cgroup, server;		/* one-to-one, at PEER */
-	union addr virt, peer;		/* where it is said to be, and is */
+	union addr virt, peer;		/* its virtual and real address */
 };
 
 FIXTURE_SETUP(sctp)
@@ -2301,7 +2301,7 @@ FIXTURE_TEARDOWN(sctp)
 	cgroup_sock__destroy(self->skel);
 }
 
-/* Up to three addresses, packed. Returns their size. */
+/* Packs up to three addresses. Returns their size. */
 static int pack(char *buf, int port, const char *a, const char *b, const char *c)
 {
 	const char *text;
@@ -2347,8 +2347,8 @@ static int connectx(int fd, int port, const char *a, const char *b, const char *
 }
 
 /*
- * How many local addresses, or addresses of a peer, a socket has. Where @only is
- * not NULL, those that are another are not counted but subtracted.
+ * Number of a socket's local addresses, or of a peer's. If @only is not NULL, other addresses
+ * are subtracted.
  */
 static int count_addrs(int fd, int opt, int id, const char *only)
 {
@@ -2376,7 +2376,7 @@ static int local_addrs(int fd, const char *only)
 	return count_addrs(fd, SCTP_GET_LOCAL_ADDRS, 0, only);
 }
 
-/* An address that the host does not have: no policy is about that. */
+/* An address that the host does not have, without a policy. */
 TEST_F(sctp, bindx_undone)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -2391,7 +2391,7 @@ TEST_F(sctp, bindx_undone)
 	ASSERT_EQ(0, port_of(fd));
 	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, OTHER4, 0)));
 
-	/* And of one that was bound, what it was bound to stays. */
+	/* And a bound socket keeps its address. */
 	EXPECT_EQ(-EADDRNOTAVAIL, bindx(fd, port_of(fd), "127.0.0.1", PIN4, VIRT4));
 	EXPECT_EQ(1, local_addrs(fd, OTHER4));
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
@@ -2400,7 +2400,7 @@ TEST_F(sctp, bindx_undone)
 	EXPECT_EQ(3, local_addrs(fd, NULL));
 	close(fd);
 
-	/* v4-mapped addresses get shorter on the way. */
+	/* v4-mapped addresses are shortened on the way. */
 	fd = impatient(socket(AF_INET6, SOCK_STREAM, IPPROTO_SCTP));
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, OTHER6, 0)));
@@ -2408,7 +2408,7 @@ TEST_F(sctp, bindx_undone)
 	EXPECT_EQ(1, local_addrs(fd, OTHER6));
 	close(fd);
 
-	/* Connected, a socket shows its source, also after that. */
+	/* A connected socket still shows its source afterwards. */
 	fd = impatient(socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP));
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, connect(fd, &self->peer.sa, sizeof(self->peer.in)));
@@ -2421,7 +2421,7 @@ TEST_F(sctp, bindx_undone)
 	close(fd);
 }
 
-/* What can't be removed as a whole stays as a whole, also on a port that needs a right. */
+/* A failed removal changes nothing, also on a port that needs a capability. */
 TEST_F(sctp, bindx_rem_undone)
 {
 	int fd;
@@ -2432,7 +2432,7 @@ TEST_F(sctp, bindx_rem_undone)
 	ASSERT_EQ(0, bindx(fd, 80, "::ffff:" PIN4, "::ffff:" OTHER4, "::ffff:127.0.0.1"));
 	ASSERT_EQ(3, local_addrs(fd, NULL));
 	ASSERT_EQ(0, drop_cap(CAP_NET_BIND_SERVICE));
-	/* The last one can't be removed, whatever it is. */
+	/* The last one can't be removed, whichever it is. */
 	EXPECT_EQ(-EBUSY, bindx_rem(fd, 80, "::ffff:" PIN4, "::ffff:" OTHER4, "::ffff:127.0.0.1"));
 	EXPECT_EQ(3, local_addrs(fd, NULL))
 		TH_LOG("addresses are lost");
@@ -2466,7 +2466,7 @@ TEST_F(sctp, bindx_denied_in_the_middle)
 	EXPECT_EQ(1, local_addrs(fd, OTHER4));
 	close(fd);
 
-	/* After each is bound, too. */
+	/* The same for post_bind. */
 	policy->refuse4 = 0;
 	policy->deny = 1 << POST_BIND4;
 	fd = impatient(socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP));
@@ -2493,7 +2493,7 @@ TEST_F(sctp, bindx_collapses)
 	EXPECT_EQ(1, local_addrs(fd, PIN4));
 	EXPECT_EQ(3, seen[BIND4].runs);
 	EXPECT_EQ(1, seen[POST_BIND4].runs);
-	/* More of the same, of another port, and what is bound. */
+	/* The same again, another port, and the bound address. */
 	port = port_of(fd);
 	EXPECT_EQ(0, bindx(fd, port, OTHER4, NULL, NULL));
 	EXPECT_EQ(-EINVAL, bindx(fd, port + 1, OTHER4, NULL, NULL));
@@ -2518,7 +2518,7 @@ TEST_F(sctp, connectx)
 	int fd, conn, id, port = ntohs(self->peer.in.sin_port);
 	union addr a;
 
-	/* All are asked about before anything is made. */
+	/* All are checked before anything is created. */
 	inet_pton(AF_INET, "10.0.0.77", &policy->refuse4);
 	fd = impatient(socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP));
 	ASSERT_LE(0, fd);
@@ -2527,7 +2527,7 @@ TEST_F(sctp, connectx)
 	EXPECT_EQ(0, port_of(fd));
 	EXPECT_EQ(0, sctp_assocs());
 
-	/* Two that become one. */
+	/* Two rewritten to one. */
 	memset(seen, 0, HOOKS * sizeof(*seen));
 	id = connectx(fd, port, VIRT4, PEER4, NULL);
 	ASSERT_LT(0, id);
@@ -2538,7 +2538,7 @@ TEST_F(sctp, connectx)
 	conn = accept(self->server, &a.sa, &len);
 	ASSERT_LE(0, conn);
 	EXPECT_TRUE(same_ip(&a, PIN4));
-	/* It knows the peer by what it was told, and asks about the other. */
+	/* No program runs for the redirected address; one does for VIRT4. */
 	EXPECT_EQ(-EISCONN, connectx(fd, port, PEER4, NULL, NULL));
 	EXPECT_EQ(2, seen[CONNECT4].runs);
 	EXPECT_EQ(-EISCONN, connectx(fd, port, VIRT4, NULL, NULL));
@@ -2570,7 +2570,7 @@ static void one_association(struct __test_metadata *_metadata, struct seen *seen
 	}
 	ASSERT_EQ(2, sendmmsg(fd, msgs, 2, 0));
 	EXPECT_EQ(4, seen[CONNECT4].runs);
-	/* The caller's address is the caller's. */
+	/* The caller's address is unchanged. */
 	EXPECT_EQ(0, memcmp(&to.in, &virt->in, sizeof(to.in)));
 	EXPECT_EQ(1, sctp_assocs());
 	conn = accept(server, &from.sa, &len);
@@ -2581,12 +2581,12 @@ static void one_association(struct __test_metadata *_metadata, struct seen *seen
 	EXPECT_EQ(-1, accept4(server, NULL, NULL, SOCK_NONBLOCK));
 	EXPECT_EQ(EAGAIN, errno);
 
-	/* By the address that it got, nobody is asked. */
+	/* No program runs for the redirected address. */
 	inet_pton(AF_INET, PEER4, &to.in.sin_addr);
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &to.sa, sizeof(to.in)));
 	ASSERT_EQ(1, recv(conn, &c, 1, 0));
 	EXPECT_EQ(4, seen[CONNECT4].runs);
-	/* The end of a connection, where nothing is in flight, is quick. */
+	/* Closing is quick when nothing is in flight. */
 	close(conn);
 	close(fd);
 }
@@ -2609,7 +2609,7 @@ TEST_F(sctp, one_association_one_to_one)
 			&self->virt);
 }
 
-/* Sends to @to, which has another address too. */
+/* Sends to @to, with @too as another address. */
 static int send_dstaddr(int fd, const union addr *to, const char *too)
 {
 	char control[CMSG_SPACE(sizeof(struct in_addr))] = {};
@@ -2649,7 +2649,7 @@ TEST_F(sctp, denied_leaves_nothing)
 		EXPECT_EQ(0, port_of(fd));
 		policy->late_deny = 0;
 
-		/* When there is an association for the first address. */
+		/* With an association for the first address. */
 		inet_pton(AF_INET, "10.0.0.77", &policy->refuse4);
 		memset(seen, 0, HOOKS * sizeof(*seen));
 		EXPECT_EQ(-EPERM, send_dstaddr(fd, &self->virt, "10.0.0.77"));
@@ -2659,7 +2659,7 @@ TEST_F(sctp, denied_leaves_nothing)
 		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
 		EXPECT_EQ(0, from + others);
 
-		/* Nothing is left that would be in the way of another. */
+		/* Nothing is left that would block another attempt. */
 		EXPECT_EQ(0, send_dstaddr(fd, &self->virt, PEER4));
 		EXPECT_EQ(1, sctp_assocs());
 		EXPECT_EQ(1, local_addrs(fd, PIN4));
@@ -2667,7 +2667,7 @@ TEST_F(sctp, denied_leaves_nothing)
 		ASSERT_LE(0, conn);
 		close(conn);
 		close(fd);
-		/* Some packets later the kernel of the host has forgotten it. */
+		/* The host frees the association some packets later. */
 		while (sctp_assocs())
 			sched_yield();
 		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
@@ -2675,7 +2675,7 @@ TEST_F(sctp, denied_leaves_nothing)
 	}
 }
 
-/* A peer that a program chose, and nobody can be sent to. */
+/* A program chose a peer that is not a valid destination. */
 TEST_F(sctp, invalid_peer)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -2698,7 +2698,7 @@ TEST_F(sctp, invalid_peer)
 	}
 }
 
-/* bpf_bind() to a port: that is the source of the association. */
+/* bpf_bind() to a port: the association's source port. */
 TEST_F(sctp, bpf_bind_port)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
@@ -2724,7 +2724,7 @@ TEST_F(sctp, bpf_bind_port)
 	}
 }
 
-/* What post_bind refuses leaves the list of those whose addresses follow the host's. */
+/* A socket refused by post_bind leaves the list that follows the host's addresses. */
 TEST_F(sctp, auto_asconf)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -2732,7 +2732,7 @@ TEST_F(sctp, auto_asconf)
 	union addr a;
 	int fd, on = -1;
 
-	/* Of the test's network. */
+	/* In the test's netns. */
 	ASSERT_EQ(0, write_value("/proc/sys/net/sctp/default_auto_asconf", "1"));
 	policy->leave = 1;
 	policy->deny = 1 << POST_BIND4;
@@ -2759,7 +2759,7 @@ TEST_F(sctp, auto_asconf)
 	close(fd);
 }
 
-/* In listen(), what autobind writes is what bind() would take. */
+/* In listen(), autobind addresses follow the rules of bind(). */
 TEST_F(sctp, autobind)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -2780,7 +2780,7 @@ TEST_F(sctp, autobind)
 	ASSERT_EQ(0, sctp_count(PIN4, PIN6, &at, &elsewhere));
 	EXPECT_EQ(0, at + elsewhere);
 
-	/* An address that a connection named that was refused is still named. */
+	/* An address set for a refused connection stays set. */
 	inet_pton(AF_INET, PIN4, &policy->pin4);
 	policy->late_deny = 1;
 	EXPECT_EQ(-1, connect(fd, &self->virt.sa, sizeof(self->virt.in)));
@@ -2798,7 +2798,7 @@ TEST_F(sctp, autobind)
 	close(fd);
 }
 
-/* The port of connect() and sendto() is no way around: the socket can listen on it. */
+/* The port of connect() and sendto() is not a bypass: the socket can listen on it. */
 TEST_F(sctp, listen_on_the_port_of)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -2813,7 +2813,7 @@ TEST_F(sctp, listen_on_the_port_of)
 		fd = impatient(socket(AF_INET, i ? SOCK_STREAM : SOCK_SEQPACKET, IPPROTO_SCTP));
 		ASSERT_LE(0, fd);
 		if (i) {
-			/* Nobody listens there, and the route's source is the one IP. */
+			/* No listener there, and the route's source is the one IP. */
 			ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PIN4, 9)));
 			ASSERT_EQ(ECONNREFUSED, errno);
 		} else {
@@ -2838,7 +2838,7 @@ TEST_F(sctp, listen_on_the_port_of)
 		close(fd);
 	}
 
-	/* Where a program has named the one IP, it is no other. */
+	/* If a program has set the one IP, it is the only one. */
 	policy->leave = 0;
 	fd = impatient(socket(AF_INET, SOCK_SEQPACKET, IPPROTO_SCTP));
 	ASSERT_LE(0, fd);
@@ -2848,10 +2848,7 @@ TEST_F(sctp, listen_on_the_port_of)
 	close(fd);
 }
 
-/*
- * A socket that accept() returns, or that is peeled off, belongs to the cgroup of
- * the one that it comes from, wherever the task is.
- */
+/* An accepted or peeled-off socket belongs to its parent's cgroup, wherever the task is. */
 TEST_F(sctp, descent)
 {
 	static const int types[] = { SOCK_STREAM, SOCK_SEQPACKET };
@@ -2916,7 +2913,7 @@ TEST_F(sctp, descent)
 	}
 }
 
-/* The founding scenario with SCTP: an own test, as it is nothing without it. */
+/* The scenario with SCTP: a separate test, as it can't run without SCTP. */
 static void sctp_scenario(struct __test_metadata *_metadata, const struct net *net, int domain,
 			  const char *any, const char *local, const char *pin,
 			  const char *other, const char *peer)
@@ -2988,8 +2985,8 @@ TEST_F(one_ip, sctp)
 }
 
 /*
- * A connected socket that asks for another source in a control message: sendmsg4 and
- * sendmsg6 find its peer, which they can't change, and have the last word on the source.
+ * A connected socket that requests another source in a control message: sendmsg4 and sendmsg6
+ * see its peer, can't change it, and make the final choice of the source.
  */
 TEST_F(hooks, connected_control)
 {
@@ -3023,7 +3020,7 @@ TEST_F(hooks, connected_control)
 		len = make_addr(&peer, sends[i].to, port);
 		ASSERT_EQ(0, connect(fd, &peer.sa, len));
 		memset(seen, 0, sizeof(*seen));
-		/* The programs would send it back to where nobody is. */
+		/* The programs would redirect it to an unused address. */
 		inet_pton(AF_INET, PEER4, &policy->from4);
 		inet_pton(AF_INET, VIRT4, &policy->to4);
 		inet_pton(AF_INET6, PEER6, policy->from6);
@@ -3047,7 +3044,7 @@ TEST_F(hooks, connected_control)
 	}
 }
 
-/* What bpf_bind() gave an AF_INET6 socket is all of its address, connected or not. */
+/* An address from bpf_bind() is an AF_INET6 socket's only one, connected or not. */
 TEST_F(hooks, refused_after_bpf_bind)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -3066,7 +3063,7 @@ TEST_F(hooks, refused_after_bpf_bind)
 	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 	EXPECT_TRUE(same_ip(&a, "::ffff:" PIN4));
 
-	/* From now on it has a port, and somebody comes to another address. */
+	/* Now it has a port, and the peer connects to another address. */
 	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, "::ffff:" PEER4, 9)));
 	peer = peer_socket(&self->net, AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, peer);
@@ -3092,7 +3089,7 @@ static const struct {
 	{ AF_INET6, "::", OTHER6, PIN6, PEER6, H(POST_BIND6), 4, IPPROTO_ICMPV6 },
 };
 
-/* A raw socket may be bound again, and stays as it is where that is refused. */
+/* A raw socket may be bound again, and is unchanged if that is refused. */
 TEST_F(hooks, raw_bound_again)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -3117,7 +3114,7 @@ TEST_F(hooks, raw_bound_again)
 		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 		EXPECT_TRUE(same_ip(&a, families[i].pin));
 
-		/* Nor does bpf_bind() undo what bind() said. */
+		/* bpf_bind() does not override bind() either. */
 		policy->deny = 0;
 		EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, families[i].peer, 9)));
 		EXPECT_EQ(EPERM, errno);
@@ -3128,7 +3125,7 @@ TEST_F(hooks, raw_bound_again)
 	}
 }
 
-/* Of a port that post_bind refuses, TCP finds by address whom it has. */
+/* When post_bind refuses a port, TCP looks up its owner by address. */
 TEST_F(hooks, refused_port)
 {
 	struct put_port *put = &self->skel->bss->put_port;
@@ -3163,7 +3160,7 @@ static bool has_ip(int fd, const char *text)
 	return !getsockname(fd, &a.sa, &len) && same_ip(&a, text);
 }
 
-/* An address without a port stays where another bind() fails, and goes with one to any. */
+/* An address without a port survives a failed bind(), but not one to any. */
 TEST_F(hooks, bound_again)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -3191,7 +3188,7 @@ TEST_F(hooks, bound_again)
 		EXPECT_EQ(EADDRINUSE, errno);
 		EXPECT_TRUE(has_ip(fd, families[i].pin))
 			TH_LOG("a port that is taken cost the address");
-		/* A socket that is bound to any address would have the port at all of them. */
+		/* A socket bound to any address would have the port at all of them. */
 		ASSERT_EQ(0, listen(fd, 1));
 		twin = socket(families[i].domain, SOCK_STREAM, 0);
 		ASSERT_LE(0, twin);
@@ -3286,7 +3283,7 @@ static const struct {
 	{ "RAW on IPv6", AF_INET6, SOCK_RAW, IPPROTO_TEST },
 };
 
-/* bind() of each of them to any address and @port: @err. */
+/* bind() each of them to any address and @port: @err. */
 static void bind_all(struct __test_metadata *_metadata, int port, int err)
 {
 	socklen_t len;
@@ -3339,7 +3336,7 @@ static void expect_translated(struct __test_metadata *_metadata, const struct se
 	close(fd);
 }
 
-/* connect() of newcomer @i, which is one of AF_INET, must run @runs programs. The socket. */
+/* connect() of newcomer @i (AF_INET) must run @runs programs. Returns the socket. */
 static int connect_newcomer(struct __test_metadata *_metadata, struct seen *seen, int i, int runs)
 {
 	union addr a;
@@ -3362,9 +3359,9 @@ TEST_F(known, balancer)
 	union addr a;
 	int fd, i;
 
-	/* To one protocol it translates, which shows that it works ... */
+	/* It translates one protocol, which shows that it works ... */
 	expect_translated(_metadata, seen);
-	/* ... and to these it does not, though it sees them. */
+	/* ... but not these, although it sees them. */
 	for (i = 0; i < (int)ARRAY_LEN(newcomers); i++) {
 		if (newcomers[i].domain != AF_INET)
 			continue;
@@ -3386,8 +3383,8 @@ static bool is_ping(int i)
 }
 
 /*
- * A balancer that takes SOCK_STREAM for TCP, as those of calico and Istio do. It must not
- * run for protocols that were added to connect later.
+ * A balancer that treats SOCK_STREAM as TCP, like those of calico and Istio. It must not run
+ * for protocols that were added to connect later.
  */
 TEST_F(known, balancer_by_type)
 {
@@ -3406,7 +3403,7 @@ TEST_F(known, balancer_by_type)
 			close(connect_newcomer(_metadata, seen, i, is_ping(i)));
 }
 
-/* Rules for bind() as systemd's, loaded without the flag: they apply to TCP and UDP. */
+/* Rules for bind() like systemd's, loaded without the flag: they apply to TCP and UDP. */
 TEST_F(known, old_bind_rules)
 {
 	struct bind_rule *rule = &self->skel->bss->bind_rule;
@@ -3449,7 +3446,7 @@ TEST_F(known, old_bind_rules)
 	}
 }
 
-/* Each of the programs that are attached together runs by its own flag. */
+/* Programs attached together each run by their own flag. */
 TEST_F(known, both)
 {
 	struct seen *seen = &self->skel->bss->seen[CONNECT4];
@@ -3490,7 +3487,7 @@ TEST_F(known, both)
 	bind_all(_metadata, 0, -EPERM);
 }
 
-/* What takes the flag, and where it is shown. */
+/* Types that take the flag, and where it is shown. */
 TEST(all_protocols)
 {
 	static const struct {
@@ -3505,7 +3502,7 @@ TEST(all_protocols)
 		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET4_POST_BIND, 0 },
 		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET6_POST_BIND, 0 },
 		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET_SOCK_CREATE, -EINVAL },
-		/* BPF_CGROUP_INET_SOCK_CREATE too, as the kernel takes it */
+		/* Treated as BPF_CGROUP_INET_SOCK_CREATE by the kernel */
 		{ BPF_PROG_TYPE_CGROUP_SOCK, 0, -EINVAL },
 		{ BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET4_CONNECT, -EINVAL },
 		{ BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_POST_BIND, -EINVAL },
@@ -3540,15 +3537,15 @@ TEST(all_protocols)
 }
 
 /*
- * Programs come and go while sockets are bound. Where none came or went, what
- * was bound has to be as the programs want it, or as without them.
+ * Attach and detach programs while sockets are bound. If none changed meanwhile, a socket must
+ * be bound as with the programs, or as without.
  */
 #define STORM_SECONDS 3
 
 enum { DETACHED, ATTACHING, ATTACHED, DETACHING };
 
 struct storm {
-	unsigned int epoch;	/* the lowest two bits: what the attacher is at */
+	unsigned int epoch;	/* the lowest two bits: state of the attacher */
 	bool stop;
 	int domain;
 	unsigned long attached, detached, wrong;
@@ -3623,7 +3620,7 @@ TEST_F(one_ip, storm)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += storm_seconds(STORM_SECONDS);
 	do {
-		/* Stay until both have done something in this state. */
+		/* Wait until both have made progress in this state. */
 		for (i = 0; i < 2; i++) {
 			seen[i][0] = __atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED);
 			while (__atomic_load_n(&storms[i].attached, __ATOMIC_RELAXED) ==
@@ -3674,13 +3671,13 @@ struct fuzzer {
 	struct fuzz fuzz;
 	struct cell sockets[FUZZ_SOCKETS];
 	int fds[FUZZ_SOCKETS];
-	char past[FUZZ_SOCKETS][FUZZ_PAST][120];		/* what each has been through */
+	char past[FUZZ_SOCKETS][FUZZ_PAST][120];		/* history of each */
 	int steps[FUZZ_SOCKETS], last;
 	int servers[PROTOS][2], ports[PROTOS][2];	/* IPv4, IPv6 */
 	unsigned long done, refused, failed;
 };
 
-/* Two programs that have nothing to say come and go beside those of the policy. */
+/* Attach and detach two no-op programs next to those of the policy. */
 static void *come_and_go(void *arg)
 {
 	FIXTURE_DATA(one_ip) *self = arg;
@@ -3700,7 +3697,7 @@ static void *come_and_go(void *arg)
 	return NULL;
 }
 
-/* Any option that bears on where a socket is bound. */
+/* Any option that affects where a socket is bound. */
 static void fuzz_option(struct fuzz *f, int fd)
 {
 	static const struct { int level, name; } options[] = {
@@ -3713,7 +3710,7 @@ static void fuzz_option(struct fuzz *f, int fd)
 	setsockopt(fd, options[i].level, options[i].name, &value, sizeof(value));
 }
 
-/* Somebody of the peer comes to the one IP. */
+/* The peer connects to the one IP. */
 static void fuzz_knock(const struct net *net, const struct cell *c, int port)
 {
 	bool v6 = is_v6_form(c->form);
@@ -3728,7 +3725,7 @@ static void fuzz_knock(const struct net *net, const struct cell *c, int port)
 	close(fd);
 }
 
-/* What is done to a socket next, and was done before, for the report. */
+/* Record the step taken on a socket, for the report. */
 __printf(3, 4)
 static void fuzz_note(struct fuzzer *z, int i, const char *fmt, ...)
 {
@@ -3760,7 +3757,7 @@ static void fuzz_step(FIXTURE_DATA(one_ip) *self, struct fuzzer *z)
 			fcntl(*fd, F_SETFL, O_NONBLOCK);
 		return;
 	}
-	/* What no hook sees before it is sent is to be refused there. */
+	/* Egress must refuse packets that no earlier hook sees. */
 	policy->deny = H(EGRESS) | (fuzz_pick(f, 4) ? 0 : H(fuzz_pick(f, HOOKS)));
 	policy->late_deny = !fuzz_pick(f, 16);
 	policy->mapped = c->form == MAPPED || c->form == ON6;
@@ -3809,7 +3806,7 @@ static void fuzz_step(FIXTURE_DATA(one_ip) *self, struct fuzzer *z)
 		err = send(*fd, "x", 1, 0) < 0 ? -errno : 0;
 		break;
 	default:
-		/* Another form only if it is of the same domain. */
+		/* Another form only within the same domain. */
 		form = c->form;
 		do
 			c->form = fuzz_pick(f, FORMS);
@@ -3835,17 +3832,17 @@ static void fuzz_step(FIXTURE_DATA(one_ip) *self, struct fuzzer *z)
 	z->failed += err && err != -EPERM;
 }
 
-/* A socket that holds a port, at an address that is not the one IP. */
+/* Does a socket hold a port at an address other than the one IP? */
 static bool is_elsewhere(const struct cell *c, int fd)
 {
 	socklen_t len = sizeof(union addr), size = sizeof(int);
 	union addr a, peer;
 	int listens = 0;
 
-	/* These have no ports, and are looked at when they send. */
+	/* These have no ports, and are checked when they send. */
 	if (fd < 0 || is_raw(c->proto) || c->proto == PING || getsockname(fd, &a.sa, &len))
 		return false;
-	/* TCP goes on to show the port that it gave back when it was disconnected. */
+	/* TCP still shows the port that it released on disconnect. */
 	len = sizeof(peer);
 	if ((c->proto == TCP || c->proto == MPTCP) &&
 	    !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && !listens &&
@@ -3866,9 +3863,9 @@ static void fuzz_report(struct __test_metadata *_metadata, const struct fuzzer *
 }
 
 /*
- * Anything, in any order, on sockets of each protocol, with programs that refuse now
- * and then while others come and go: whatever fails, what has a port has it at the one
- * IP, and nothing leaves from another. In the end nothing is left.
+ * Random calls on sockets of each protocol, with programs that sometimes refuse while others
+ * are attached and detached. Whatever fails, ports are held only at the one IP, and no packet
+ * leaves from another. In the end nothing is left.
  */
 TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 {
@@ -3934,9 +3931,9 @@ TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 }
 
 /*
- * Sockets of both families, as Java, Go and Node make them: AF_INET6, not
- * IPV6_V6ONLY. In a cgroup that is confined to one address of each family, each family
- * is from and at its own, and at no other.
+ * Dual-stack sockets, as created by Java, Go and Node: AF_INET6, not IPV6_V6ONLY. In a cgroup
+ * confined to one address per family, each family sends from and is bound to its own, and no
+ * other.
  */
 FIXTURE(dual)
 {
@@ -4024,7 +4021,7 @@ static int dual_socket(int kind)
 	return impatient(socket(AF_INET6, dual_kinds[kind].type, dual_kinds[kind].protocol));
 }
 
-/* A service of the peer, of one family. */
+/* A service of one family at the peer. */
 static int dual_server(struct __test_metadata *_metadata, const struct net *net, int kind,
 		       int way)
 {
@@ -4040,7 +4037,7 @@ static int dual_server(struct __test_metadata *_metadata, const struct net *net,
 	return fd;
 }
 
-/* Does what the server gets next come from @from? */
+/* Is @from the server's next client? */
 static bool dual_got(int server, int kind, const char *from)
 {
 	socklen_t len = sizeof(union addr);
@@ -4132,9 +4129,8 @@ TEST_F(dual, connect)
 }
 
 /*
- * Connects a socket of the peer to @port at @to. 0, or an error. Where there is no UDP
- * socket the host says so, which recv() of the peer reports: that of a test that
- * expects it waits, and others look.
+ * Connects a socket of the peer to @port at @to. Returns 0 or an error. Without a UDP socket,
+ * the host reports it and the peer's recv() fails: tests that expect that WAIT, others LOOK.
  */
 enum { LOOK = MSG_DONTWAIT, WAIT = 0 };
 
@@ -4159,7 +4155,7 @@ static int dual_reach(struct __test_metadata *_metadata, const struct net *net, 
 	return err;
 }
 
-/* Is @fd reached at the address of each family, and nothing at the others? */
+/* Is @fd reachable at the given address of each family? */
 static void dual_reachable(struct __test_metadata *_metadata, const struct net *net, int kind,
 			   int fd, const char *at4, const char *at6)
 {
@@ -4215,7 +4211,7 @@ TEST_F(dual, receive)
 						    dual_ways[way].other, port_of(fd), WAIT));
 	close(fd);
 
-	/* An address is a better match than any, also where both may be bound. */
+	/* A specific address beats any, even if both may be bound. */
 	fd = dual_socket(3);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
@@ -4237,7 +4233,7 @@ TEST_F(dual, receive)
 	close(fd);
 }
 
-/* What two cgroups do with one port: there is no conflict, and each has its own. */
+/* Two cgroups use one port without a conflict: each has its own. */
 TEST_F(dual, port_of_another_cgroup)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -4264,7 +4260,7 @@ TEST_F(dual, port_of_another_cgroup)
 		dual_reachable(_metadata, &self->net, kind, first, PIN4, PIN6);
 		dual_reachable(_metadata, &self->net, kind, second, OTHER4, OTHER6);
 		close(first);
-		/* The port that was given back can be taken again. */
+		/* The released port can be taken again. */
 		set_policy(policy, &self->net);
 		first = dual_socket(kind);
 		ASSERT_LE(0, first);
@@ -4275,8 +4271,8 @@ TEST_F(dual, port_of_another_cgroup)
 }
 
 /*
- * What else can be bound to the port, before and after. @crowd: there are so many
- * sockets at the port that UDP looks for conflicts by address.
+ * Bind another socket to the port, before or after. @crowd: number of sockets at the port,
+ * enough for UDP to look for conflicts by address.
  */
 static void dual_conflict(struct __test_metadata *_metadata, struct policy *policy,
 			  uint64_t cookie, int kind, const char *text, int expected, bool before,
@@ -4341,7 +4337,7 @@ TEST_F(dual, conflicts)
 			for (way = 0; way < 2; way++) {
 				dual_conflict(_metadata, policy, self->net.cookie, kinds[k],
 					      others[i].text, others[i].err, way, 0);
-				if (i < 6)	/* and no wildcard */
+				if (i < 6)	/* not a wildcard */
 					dual_conflict(_metadata, policy, self->net.cookie,
 						      kinds[k], others[i].text, others[i].err,
 						      way, 12);
@@ -4349,8 +4345,8 @@ TEST_F(dual, conflicts)
 }
 
 /*
- * A connected TCP socket has one address: at the other one, its port is free for others.
- * Outside the policy's sight, as that would give them both.
+ * A connected TCP socket has one address: at the other one, its port is free for others. These
+ * bind outside the policy, which would give them both.
  */
 TEST_F(dual, port_of_connected)
 {
@@ -4387,8 +4383,8 @@ TEST_F(dual, port_of_connected)
 }
 
 /*
- * SO_REUSEPORT: that the IPv6 address is free for such sockets says nothing of the IPv4
- * address, at which another socket has the port for itself.
+ * SO_REUSEPORT: the IPv6 address may be free for such sockets while another socket has the port
+ * for itself at the IPv4 address.
  */
 TEST_F(dual, reuseport)
 {
@@ -4418,7 +4414,7 @@ TEST_F(dual, reuseport)
 	close(shared);
 }
 
-/* A socket of one family is as it was, and what programs must not write is refused. */
+/* Single-family sockets are unchanged, and invalid writes of programs are refused. */
 TEST_F(dual, refused)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -4438,7 +4434,7 @@ TEST_F(dual, refused)
 	EXPECT_EQ(-ECONNREFUSED, dual_reach(_metadata, &self->net, 0, 0, PIN4, port_of(fd), WAIT));
 	close(fd);
 
-	/* The option of one that has both stays. */
+	/* A dual-stack socket keeps the option. */
 	fd = dual_socket(0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
@@ -4457,7 +4453,7 @@ TEST_F(dual, refused)
 	close(fd);
 	policy->leave = 0;
 
-	/* An address of the host, which is not a group. */
+	/* It must be an address of the host, not a group. */
 	for (domain = 0; domain < 2; domain++) {
 		inet_pton(AF_INET, domain ? "239.1.1.1" : VIRT4, &policy->pin4);
 		fd = dual_socket(3);
@@ -4469,7 +4465,7 @@ TEST_F(dual, refused)
 	}
 	set_policy(policy, &self->net);
 
-	/* What a task writes where programs leave the address is nothing. */
+	/* The task's value in the field for the address is ignored. */
 	policy->netns = 0;
 	fd = dual_socket(0);
 	ASSERT_LE(0, fd);
@@ -4495,7 +4491,7 @@ TEST_F(dual, refused)
 	close(fd);
 }
 
-/* Connected to one family after the other, a UDP socket keeps both addresses. */
+/* A UDP socket connected to one family, then the other, keeps both addresses. */
 TEST_F(dual, reconnected)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -4520,7 +4516,7 @@ TEST_F(dual, reconnected)
 			EXPECT_EQ(1, send(fd, "x", 1, 0));
 			EXPECT_TRUE(dual_got(servers[way], 3, dual_ways[way].from))
 				TH_LOG("%s, %d", dual_ways[way].to, i);
-			/* Without a disconnect between them too, if bind() was called. */
+			/* After bind(), also without a disconnect in between. */
 			if (!bound || i >= 3)
 				ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
 		}
@@ -4528,7 +4524,7 @@ TEST_F(dual, reconnected)
 	}
 }
 
-/* A control message of a ping socket names a source that no program sees. */
+/* A control message of a ping socket sets a source that no program sees. */
 TEST_F(hooks, ping_pktinfo)
 {
 	char control[CMSG_SPACE(sizeof(struct in_pktinfo))] __aligned(8) = {};
@@ -4573,7 +4569,7 @@ TEST_F(hooks, ping_pktinfo)
 	}
 }
 
-/* A socket that is bound to a group has no source; the policy names it at connect. */
+/* A socket that is bound to a group has no source; the policy sets it at connect. */
 TEST_F(hooks, source_of_a_group)
 {
 	static const struct {
@@ -4595,7 +4591,7 @@ TEST_F(hooks, source_of_a_group)
 		ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, families[i].peer, 0)));
 		fd = socket(a.sa.sa_family, SOCK_DGRAM, 0);
 		ASSERT_LE(0, fd);
-		/* A policy for one address may well let groups pass. */
+		/* A policy for one address may allow groups. */
 		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].group, 0)));
 		policy->netns = self->net.cookie;
 		len = make_addr(&a, families[i].peer, port_of(server));
@@ -4604,7 +4600,7 @@ TEST_F(hooks, source_of_a_group)
 		len = sizeof(from);
 		ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &from.sa, &len));
 		EXPECT_TRUE(same_ip(&from, families[i].pin));
-		/* It stays what it is, also with a policy for another address. */
+		/* The source stays, also with a policy for another address. */
 		inet_pton(AF_INET, OTHER4, &policy->pin4);
 		inet_pton(AF_INET6, OTHER6, policy->pin6);
 		len = make_addr(&a, families[i].peer, port_of(server));
@@ -4616,7 +4612,7 @@ TEST_F(hooks, source_of_a_group)
 	}
 }
 
-/* bpf_bind() to what the socket is bound to is no reason to refuse it. */
+/* bpf_bind() to the address already bound is not refused. */
 TEST_F(hooks, connected_again)
 {
 	static const struct {
@@ -4647,7 +4643,7 @@ TEST_F(hooks, connected_again)
 	}
 }
 
-/* The same for a TCP socket that was bound, and a port that is not its own. */
+/* The same for a bound TCP socket, and for a port that is not its own. */
 TEST_F(hooks, bound_and_connected)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -4685,7 +4681,7 @@ static int bound_device(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &dev, &len) ? -errno : dev;
 }
 
-/* The device of an address that bind() refused does not stay. */
+/* A refused bind() does not keep the address's device. */
 TEST_F(hooks, device_of_a_refused_bind)
 {
 	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, busy;
@@ -4734,7 +4730,7 @@ TEST_F(hooks, device_of_a_refused_bind)
 	close(busy);
 }
 
-/* An address that stands for none is no source. */
+/* A placeholder address is not a source. */
 TEST_F(hooks, no_ipv4_source)
 {
 	int fd, server, zero = 0;
@@ -4755,7 +4751,7 @@ TEST_F(hooks, no_ipv4_source)
 	EXPECT_EQ(ENETUNREACH, errno);
 	close(fd);
 
-	/* That is the address of one that asked for it. */
+	/* A socket may bind to it explicitly. */
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.6", 0)));
@@ -4823,7 +4819,7 @@ TEST_F(autobind, connect_storm)
 			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
 			connect(s.fd, &none, sizeof(none));
 			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
-			/* Every other time, the socket is connected again in peace. */
+			/* Every other time, let the socket reconnect undisturbed. */
 			n = __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE);
 			while (s.disconnects & 2 && time(NULL) < end &&
 			       __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE) < n + 2)
@@ -4855,8 +4851,8 @@ TEST_F(autobind, connect_storm)
 #endif
 
 /*
- * The TCP socket inside an SMC one is the kernel's, and the user's own when SMC has
- * fallen back to TCP, which a socket option makes it do.
+ * The TCP socket inside an SMC one belongs to the kernel, or to the user after a fallback to
+ * TCP, which a socket option triggers.
  */
 TEST_F(autobind, smc)
 {
@@ -4894,7 +4890,7 @@ TEST_F(autobind, smc)
 	}
 }
 
-/* No port is left for listen(): nor is the address, unless bind() set it. */
+/* No port left for listen(): the address is dropped, unless bind() set it. */
 TEST_F(autobind, listen_no_port_left)
 {
 	static const struct {
@@ -4938,7 +4934,7 @@ TEST_F(autobind, listen_no_port_left)
 	}
 }
 
-/* bpf_bind() to one of several addresses that are bound would leave the others in use. */
+/* bpf_bind() to one of several bound addresses would leave the others in use. */
 TEST_F(sctp, bound_to_two)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -4961,7 +4957,7 @@ TEST_F(sctp, bound_to_two)
 	close(fd);
 }
 
-/* An SCTP socket has no place for the device of a link-local address. */
+/* An SCTP socket can't store the device of a link-local address. */
 TEST_F(sctp, link_local)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -4979,7 +4975,7 @@ TEST_F(sctp, link_local)
 	close(fd);
 }
 
-/* No port is left for listen(): nor is the address. */
+/* No port left for listen(): the address is dropped. */
 TEST_F(sctp, listen_no_port_left)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -5003,7 +4999,7 @@ TEST_F(sctp, listen_no_port_left)
 	close(fd);
 }
 
-/* Programs of several cgroups: each reads what those before it wrote. */
+/* Programs of several cgroups: each reads earlier programs' writes. */
 TEST_F(autobind, several_cgroups)
 {
 	struct seen *above;
@@ -5040,7 +5036,7 @@ TEST_F(autobind, several_cgroups)
 	close(root);
 }
 
-/* The other thing that a program at bind may say, of each protocol that has ports. */
+/* The other return value of a bind program, for each protocol that has ports. */
 TEST_F(autobind, privileged_port)
 {
 	static const struct {
@@ -5081,8 +5077,8 @@ TEST_F(autobind, privileged_port)
 }
 
 /*
- * A further subflow of MPTCP, which a kernel thread binds to an address that the
- * administrator named: it is in the task's cgroup, and from the one IP.
+ * An additional MPTCP subflow, which a kernel thread binds to an address set by the
+ * administrator: it is in the task's cgroup, and from the one IP.
  */
 TEST_F(hooks, mptcp_late_subflow)
 {
@@ -5105,7 +5101,7 @@ TEST_F(hooks, mptcp_late_subflow)
 	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, PEER4, port_of(server))));
 	conn = accept(server, NULL, NULL);
 	ASSERT_LE(0, conn);
-	/* Both ends have seen data: there may be more subflows. */
+	/* Both ends have received data: more subflows are allowed. */
 	ASSERT_EQ(1, send(fd, "x", 1, 0));
 	ASSERT_EQ(1, recv(conn, &c, 1, 0));
 	ASSERT_EQ(1, send(conn, "x", 1, 0));
@@ -5128,7 +5124,7 @@ TEST_F(hooks, mptcp_late_subflow)
 	close(server);
 }
 
-/* To groups, to all, and to a link: from the one IP, whatever interface is named. */
+/* Multicast, broadcast and link-local: from the one IP, whatever interface is set. */
 TEST_F(hooks, groups)
 {
 	static const struct {
@@ -5184,8 +5180,8 @@ TEST_F(hooks, groups)
 }
 
 /*
- * One message of @type with @len bytes of payload, which are zero without @payload. Returns
- * the error of the answer, or its length; the answer is left in @answer if it is not NULL.
+ * Sends one message of @type with @len bytes of payload, zero without @payload. Returns the
+ * error of the answer, or its length. Stores the answer in @answer, if not NULL.
  */
 static int netlink_answer(int protocol, int type, const void *payload, int len, char *answer,
 			  int size)
@@ -5224,7 +5220,7 @@ static int netlink_call(int protocol, int type, const void *payload, int len)
 	return netlink_answer(protocol, type, payload, len, answer, sizeof(answer));
 }
 
-/* The number of a family of generic netlink, or a negative errno. */
+/* The ID of a generic netlink family, or a negative errno. */
 static int genl_family(const char *name)
 {
 	struct {
@@ -5254,7 +5250,7 @@ static int genl_family(const char *name)
 	return n < 0 ? n : -ENOENT;
 }
 
-/* Put the caller into the cgroup of @dir, or of CGROUP_ROOT: 0 or -errno. */
+/* Move the caller to the cgroup of @dir, or of CGROUP_ROOT. 0 or -errno. */
 static int enter_cgroup(int dir)
 {
 	int fd = openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
@@ -5267,7 +5263,7 @@ static int enter_cgroup(int dir)
 	return err;
 }
 
-/* Sockets from elsewhere belong to the cgroup that created them, whoever uses them. */
+/* Passed sockets belong to the cgroup that created them, whichever task uses them. */
 TEST_F(hooks, passed_in)
 {
 	struct seen *seen = self->skel->bss->seen;
@@ -5292,7 +5288,7 @@ TEST_F(hooks, passed_in)
 	EXPECT_EQ(0, seen[AUTOBIND].runs);
 	EXPECT_EQ(0, seen[CONNECT4].runs);
 
-	/* One that is created here is confined wherever the task goes. */
+	/* A socket created here stays confined if the task moves. */
 	own = socket(AF_INET, SOCK_STREAM, 0);
 	ASSERT_LE(0, own);
 	ASSERT_EQ(0, enter_cgroup(root));
@@ -5338,7 +5334,7 @@ TEST_F(hooks, had_a_port)
 	close(tcp);
 }
 
-/* Namespaces of its own do not free a task of the programs of its cgroup. */
+/* A task does not escape its cgroup's programs with new namespaces. */
 TEST_F(hooks, namespaces)
 {
 	struct policy *policy = &self->skel->bss->policy;
@@ -5370,7 +5366,7 @@ TEST_F(hooks, namespaces)
 	EXPECT_EQ(1, seen[BIND4].runs);
 }
 
-/* What needs a capability, or is not there: Documentation/bpf has the table. */
+/* Calls that need a capability or do not exist: Documentation/bpf has the table. */
 TEST_F(hooks, ways_out)
 {
 	static const struct {
@@ -5436,7 +5432,7 @@ TEST_F(hooks, ways_out)
 			TH_LOG("%s", options[i].name);
 		close(fd);
 	}
-	/* Tunnels, addresses and subflows are the administrator's to add. */
+	/* Only the administrator adds tunnels, addresses and subflows. */
 	EXPECT_EQ(-EPERM, netlink_call(NETLINK_ROUTE, RTM_NEWLINK, NULL,
 				       sizeof(struct ifinfomsg)));
 	EXPECT_EQ(-EPERM, netlink_call(NETLINK_ROUTE, RTM_NEWADDR, NULL,
@@ -5455,7 +5451,7 @@ TEST_F(hooks, ways_out)
 		EXPECT_EQ(EPERM, errno);
 		close(fd);
 	}
-	/* An address that nobody has is no way around the policy. */
+	/* An unassigned address does not bypass the policy. */
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &one, sizeof(one)));
@@ -5464,14 +5460,14 @@ TEST_F(hooks, ways_out)
 	close(fd);
 }
 
-/* As TEST_HARNESS_MAIN, but with the policy loaded before the first test, see open_policy(). */
+/* Like TEST_HARNESS_MAIN, but the policy is loaded before the first test, see open_policy(). */
 int main(int argc, char **argv)
 {
 	int i;
 
 	for (i = 1; i < argc && strcmp(argv[i], "-l") && strcmp(argv[i], "-h"); i++)
 		;
-	/* Where that fails, a test fails of it. */
+	/* If that fails, a test fails. */
 	if (i == argc)
 		open_policy();
 	return test_harness_run(argc, argv);

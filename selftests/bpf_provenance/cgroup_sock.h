@@ -2,7 +2,7 @@
 #ifndef __BPF_PROVENANCE_CGROUP_SOCK_H
 #define __BPF_PROVENANCE_CGROUP_SOCK_H
 
-/* What connect4 gives bpf_bind(). */
+/* bpf_bind() argument in connect4. */
 enum bind_address {
 	V4,		/* 127.0.0.2 */
 	V4_MAPPED,	/* ::ffff:127.0.0.2 */
@@ -23,18 +23,18 @@ enum hook {
 	HOOKS
 };
 
-/* What a program found, when it last ran. */
+/* Values read by a program's last run. */
 struct seen {
 	__u32 runs;
 	__u32 user_family;
-	__u32 ip[4];		/* IPv4: the first */
+	__u32 ip[4];		/* IPv4: ip[0] */
 	__u32 port;
 	__u32 family;
 	__u32 type;
 	__u32 protocol;
 };
 
-/* As SocketBindDeny= of systemd: 0 is any. */
+/* Like systemd's SocketBindDeny=: 0 is any. */
 struct bind_rule {
 	__u32 active;
 	__u32 post_bind;	/* deny all at post_bind */
@@ -43,30 +43,30 @@ struct bind_rule {
 	__u32 first, last;	/* ports, in host byte order; last 0: any */
 };
 
-/* A port of TCP that the task of the tests gave back. */
+/* A TCP port released by the test task. */
 struct put_port {
-	__u32 tgid;		/* who it is */
+	__u32 tgid;		/* the task */
 	__u32 runs;
-	__u32 ip[4];		/* what the socket was bound to just then; IPv4: the first */
+	__u32 ip[4];		/* the socket's address at that time; IPv4: ip[0] */
 };
 
 /*
- * "One IP": what the policy programs do with the sockets of one network
- * namespace. All addresses in network byte order.
+ * The "one IP" policy for the sockets of one network namespace. All addresses in network byte
+ * order.
  */
 struct policy {
-	__u64 netns;		/* cookie; 0: do nothing, see nothing */
+	__u64 netns;		/* cookie; 0: ignore all sockets */
 	__u32 deny;		/* bit mask of hooks */
-	__u32 mapped;		/* AUTOBIND: AF_INET6 sockets are for IPv4 */
+	__u32 mapped;		/* AUTOBIND: AF_INET6 sockets use IPv4 */
 	__s32 retval;		/* AUTOBIND: for bpf_set_retval(), if negative */
-	__u32 leave;		/* rewrite nothing and name no source */
+	__u32 leave;		/* don't rewrite or set a source */
 	__u32 late_deny;	/* connect: refuse after bpf_bind() */
 	__u32 refuse4;		/* bind4 and connect4: refuse this address */
 	__u32 port;		/* connect4: for bpf_bind() */
 	__u32 scope;		/* connect6: for bpf_bind() */
 	__u32 pin4, pin6[4];	/* the one IP */
-	__u32 from4, from6[4];	/* who connects or sends to this ... */
-	__u32 to4, to6[4];	/* ... is sent there */
+	__u32 from4, from6[4];	/* connections and sends to this ... */
+	__u32 to4, to6[4];	/* ... are sent here */
 };
 
 #endif

@@ -107,7 +107,7 @@ int setting_change(struct setting *s, const char *path, const char *value)
 	}
 	s->keeper = fork();
 	if (!s->keeper) {
-		/* Not of the process group that the harness kills, nor a reader of its output. */
+		/* Leave the process group that the harness kills, and close its output. */
 		setsid();
 		close(pipes[1]);
 		close(STDOUT_FILENO);
@@ -128,7 +128,7 @@ int setting_change(struct setting *s, const char *path, const char *value)
 
 void setting_restore(struct setting *s)
 {
-	/* A child of the test may have the other end too: not by closing this one. */
+	/* Closing is not enough: a child of the test may have this end open, too. */
 	if (write(s->pipe, "", 1) == 1)
 		waitpid(s->keeper, NULL, 0);
 	close(s->pipe);
@@ -148,7 +148,7 @@ int copy_file(const char *from, const char *to)
 	out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
 	if (in < 0 || out < 0)
 		err = -errno;
-	/* Longer writes make large folios: a header is not paged out without the text. */
+	/* Longer writes make large folios: the header could not be paged out alone. */
 	while (!err && (n = sendfile(out, in, NULL, 4096)) > 0)
 		;
 	if (!err && (n < 0 || fsync(out)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the programs of this target share: CPUs, contexts, cgroups. */
+/* Helpers shared by the programs of this target: CPUs, contexts, cgroups. */
 #ifndef __BPF_PROVENANCE_COMMON_H
 #define __BPF_PROVENANCE_COMMON_H
 
@@ -12,8 +12,8 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * In seconds, for each test that has no other one, on an emulated CPU. One that hangs
- * costs that and not the rest of its program.
+ * Default in seconds, for an emulated CPU. A hanging test costs this, and not the rest of
+ * its program.
  */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT 120
@@ -21,19 +21,16 @@
 struct bpf_insn;
 
 /*
- * $TIMEOUT_SCALE, or 1: a kernel with KASAN and lockdep takes a multiple of the time that
- * one without takes. Whoever waits for something multiplies by it.
+ * $TIMEOUT_SCALE, or 1: a kernel with KASAN and lockdep is several times slower. Multiply
+ * all timeouts by it.
  */
 int timeout_scale(void);
 
-/*
- * The time-out @seconds of a test: scaled, and longer by what $STORM_SECONDS or
- * $FUZZ_SECONDS has it run.
- */
+/* A test's timeout of @seconds: scaled, plus the time for $STORM_SECONDS or $FUZZ_SECONDS. */
 int test_timeout(int seconds);
 
 #ifdef __KSELFTEST_HARNESS_H
-/* After the constructors of the harness, which have a priority and made the lists. */
+/* Runs after the harness's constructors, which have a priority and build the lists. */
 static void __attribute__((constructor)) set_test_timeouts(void)
 {
 	struct __fixture_metadata *f;
@@ -48,32 +45,32 @@ static void __attribute__((constructor)) set_test_timeouts(void)
 /* All of these return 0 or a file descriptor, or a negative errno. */
 
 /*
- * Make a directory of the caller's own in $SCRATCH, or in /var/tmp: where files
- * lie on a disk. The caller removes it.
+ * Make a private directory in $SCRATCH, or in /var/tmp, where files are on a disk.
+ * The caller removes it.
  */
 int scratch_dir(char *path, size_t size);
 
 int pin_to_cpu(int cpu);
 
-/* Is the kernel one of CONFIG_PREEMPT_RT? */
+/* Is this a CONFIG_PREEMPT_RT kernel? */
 bool is_preempt_rt(void);
 
-/* How long a storm lasts that usually takes @usual seconds: $STORM_SECONDS, if set. */
+/* Duration of a storm: $STORM_SECONDS if set, or @usual seconds. */
 int storm_seconds(int usual);
 
 /*
- * How much a storm does that usually does @usual of something, in about ten seconds: a
- * tenth of it for each of $STORM_SECONDS, if set, but never more.
+ * Number of operations of a storm that takes about ten seconds for @usual of them: a
+ * tenth for each of $STORM_SECONDS, if set, but never more than @usual.
  */
 int storm_count(int usual);
 
-/* What /proc, /sys and the like take: one write. */
+/* Write a file in /proc, /sys or similar, with one write(). */
 int write_value(const char *path, const char *value);
 
 /*
- * A setting of the whole machine, such as a sysctl, for as long as a test needs it. A
- * process of its own has the old value and writes it back with setting_restore(), or when
- * the test ends in any way, also by an assertion that failed or a time-out.
+ * A machine-wide setting, such as a sysctl, changed while a test needs it. A separate
+ * process keeps the old value and writes it back on setting_restore(), or when the test
+ * ends in any way, including failed assertions and timeouts.
  */
 struct setting {
 	pid_t keeper;
@@ -82,26 +79,26 @@ struct setting {
 
 int setting_change(struct setting *s, const char *path, const char *value);
 
-/* Returns when the old value is back. */
+/* Returns once the old value is restored. */
 void setting_restore(struct setting *s);
 
 /*
- * May a test end the kernel that it runs on, if that has a fault? For virtual machines:
- * $MAY_END_KERNEL is set by who made them.
+ * May a test bring down a buggy kernel? For virtual machines: $MAY_END_KERNEL is set by
+ * the code that creates them.
  */
 bool may_end_kernel(void);
 #define NEEDS_TO_END_KERNEL "can end the kernel, and runs with MAY_END_KERNEL=1 only"
 
-/* Copy a file to a new one, which can be executed and is on its disk then. */
+/* Copy a file to a new executable one, and sync it to disk. */
 int copy_file(const char *from, const char *to);
 
 /*
- * Send an NMI to every other CPU, with SysRq l.  The CPU that calls gets none.
- * Each prints its registers to the console, which is not a fault.
+ * Send an NMI to every CPU except the caller's, with SysRq l. Each prints its
+ * registers to the console, which is not a fault.
  */
 int nmi_to_other_cpus(void);
 
-/* A stack map with build IDs: while it exists, a kernel that can keeps build IDs. Or -errno. */
+/* A stack map with build IDs, or -errno. It keeps the build ID cache on, if there is one. */
 int make_stack_map(void);
 
 /* A CPU-clock event on @cpu: its overflow runs in a hard interrupt. */
@@ -128,14 +125,14 @@ int spinner_start_in(struct spinner *s, int cpu, void (*spin)(struct spinner *s)
 void spinner_stop(struct spinner *s);
 
 /*
- * Wait until the spinner is seen to run, which it does not while its CPU has
- * something else to do, such as printing what SysRq says to a slow console.
+ * Wait until the spinner runs. It does not while its CPU is busy, for example
+ * printing SysRq output to a slow console.
  */
 void spinner_wait(const struct spinner *s);
 
 /*
- * Send NMIs while the spinner runs, until @runs, which a program counts, is @n: ten
- * times as many at most. The caller looks at @runs.
+ * Send NMIs while the spinner runs, until @runs, counted by a program, is @n, but at most
+ * 10 * @n NMIs. The caller checks @runs.
  */
 int nmi_until(const struct spinner *s, const unsigned long long *runs, unsigned int n);
 

@@ -7,19 +7,19 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Set by user space: whom to look at, and where to read. */
+/* Set by user space: the task to watch, and the address to read. */
 pid_t target;
 const void *unread;
 
 /* Read by user space after the events have stopped. */
 struct context nmi, hardirq, sleepable;
 
-/* Reading it with faults off, and then with faults on. */
+/* Reading it with page faults disabled, then enabled. */
 long nofault_err = 1;
 long read_err = 1;
 char read_first_byte;
 
-/* Counts the run last: user space has seen all of it when it sees the number. */
+/* Counts the run last: once user space sees the count, it sees all results. */
 static void look(struct context *c, void *ctx)
 {
 	bpf_get_stack(ctx, &c->user_ip, sizeof(c->user_ip), BPF_F_USER_STACK);
@@ -44,7 +44,7 @@ static bool on_target(void)
 SEC("raw_tp/nmi_handler")
 int on_nmi(struct bpf_raw_tracepoint_args *ctx)
 {
-	/* An NMI is offered to each handler; the one that took it says so. */
+	/* An NMI is offered to each handler; args[2] is set for the one that took it. */
 	if (!ctx->args[2] || !on_target())
 		return 0;
 	look(&nmi, ctx);

@@ -10,8 +10,8 @@
  *			every hard interrupt with interrupts off
  *  sleepable		task context, preemptible, may fault; program: uprobe.s
  *
- * These pass on every kernel.  Where they do not, no result of another test
- * means anything.
+ * These pass on every kernel. If they fail, the results of all other tests are
+ * meaningless.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ TEST_F(contexts, nmi_on_user_task)
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
 #endif
-	/* SysRq l interrupts all CPUs but the one that asks. */
+	/* SysRq l interrupts all CPUs except the caller's. */
 	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
 		SKIP(return, "needs CPUs 0 and 1");
 	self->skel->bss->target = self->spinner.tid;
@@ -93,7 +93,7 @@ TEST_F(contexts, hardirq_on_user_task)
 	ASSERT_NE(NULL, self->link);
 	self->event = -1;	/* the link owns it */
 
-	/* The harness ends a test that never gets its interrupts. */
+	/* The harness times out a test that gets no interrupts. */
 	while (READ_ONCE(irq->runs) < SAMPLES)
 		usleep(1000);
 
@@ -106,7 +106,7 @@ TEST_F(contexts, hardirq_on_user_task)
 		TH_LOG("user ip %llx is not in the spinner", irq->user_ip);
 }
 
-/* Where the sleepable program is attached. */
+/* Attach point of the sleepable program. */
 noinline void sleepable_here(void)
 {
 	asm volatile("");
@@ -118,7 +118,7 @@ TEST_F(contexts, sleepable)
 	char *unread;
 	int exe;
 
-	/* A page that no one has touched through this mapping: reading it faults. */
+	/* A page not yet touched through this mapping: reading it faults. */
 	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, exe);
 	unread = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, exe, 0);
@@ -135,7 +135,7 @@ TEST_F(contexts, sleepable)
 	EXPECT_EQ(1, sl->runs);
 	EXPECT_EQ(1, sl->in_task);
 	EXPECT_EQ(1, sl->preemptible);
-	/* The page was not there, and the program had it fetched. */
+	/* The page was not mapped in, and the program faulted it in. */
 	EXPECT_EQ(-EFAULT, self->skel->data->nofault_err);
 	EXPECT_EQ(0, self->skel->data->read_err);
 	EXPECT_EQ('\x7f', self->skel->bss->read_first_byte);

@@ -2,14 +2,14 @@
 #ifndef __BPF_PROVENANCE_CONTEXTS_H
 #define __BPF_PROVENANCE_CONTEXTS_H
 
-/* What a program of contexts.bpf.c saw, on top of the task it watches alone. */
+/* Results of a program of contexts.bpf.c; it only watches the target task. */
 struct context {
-	__u64 runs;		/* how often it ran */
-	__u64 in_nmi;		/* and of these in an NMI */
+	__u64 runs;		/* number of runs */
+	__u64 in_nmi;		/* runs in an NMI */
 	__u64 in_hardirq;	/* in a hard interrupt */
 	__u64 in_task;		/* in neither, nor in a softirq */
 	__u64 preemptible;	/* with a preempt count of zero */
-	__u64 user_ip;		/* of the last run: top of the user stack */
+	__u64 user_ip;		/* top of the user stack in the last run */
 };
 
 #endif

@@ -13,13 +13,13 @@
 
 int faults_open(struct faults *f)
 {
-	/* What is skipped otherwise: whatever may wait, or begins small. */
+	/* By default, allocations that may wait or are small do not fail. */
 	static const char * const settings[][2] = {
 		{ DEBUGFS "failslab/ignore-gfp-wait", "N" },
 		{ DEBUGFS "fail_page_alloc/ignore-gfp-wait", "N" },
 		{ DEBUGFS "fail_page_alloc/ignore-gfp-highmem", "N" },
 		{ DEBUGFS "fail_page_alloc/min-order", "0" },
-		/* A stack trace of each is no news. */
+		/* No stack trace for each fault. */
 		{ DEBUGFS "failslab/verbose", "0" },
 		{ DEBUGFS "fail_page_alloc/verbose", "0" },
 		{ DEBUGFS "fail_usercopy/verbose", "0" },
@@ -53,7 +53,7 @@ bool fault_hit(struct faults *f)
 	char left[16] = "";
 	bool hit;
 
-	/* Copies to user space itself, and fails if that is the place. */
+	/* Also copies to user space, so the fault may hit this call. */
 	hit = pread(f->fd, left, sizeof(left) - 1, 0) > 0 && !atoi(left);
 	while (!hit && pwrite(f->fd, "0", 1, 0) < 0)
 		;

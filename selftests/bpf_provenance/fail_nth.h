@@ -5,28 +5,28 @@
 #include <stdbool.h>
 
 /*
- * Faults in an operation of the calling thread: where it allocates memory, or copies
- * from or to user space, the first time it does so fails, then the second instead:
+ * Inject faults into an operation of the calling thread: its first memory allocation
+ * or copy from or to user space fails, then the second one instead, and so on:
  *
  *	do {
  *		fault_arm(&f);
  *		err = operation();
  *	} while (fault_hit(&f));
  *
- * In the last round nothing failed. What the operation does in interrupts, or has
- * another thread do, does not fail.
+ * In the last round nothing failed. Work of the operation in interrupts or in other
+ * threads does not fail.
  */
 struct faults {
 	int fd;
 	unsigned int nth;
 };
 
-/* -EOPNOTSUPP: the kernel has not CONFIG_FAULT_INJECTION and all that belongs to it. */
+/* -EOPNOTSUPP: the kernel lacks CONFIG_FAULT_INJECTION or one of its options. */
 int faults_open(struct faults *f);
 void faults_close(struct faults *f);
 void fault_arm(struct faults *f);
 
-/* Has it failed? If not, nothing will any more. */
+/* Was there a fault? If not, none are left. */
 bool fault_hit(struct faults *f);
 
 #endif

@@ -17,12 +17,12 @@
 #include "common.h"
 #include "fs.h"
 
-/* What it takes lies in the directory, under what is mounted there. */
+/* The layers are in the directory, hidden by the mount. */
 static const char * const layers[] = { "lower", "upper", "work" };
 
 #define OVERLAY_LAYERS "lowerdir=lower,upperdir=upper,workdir=work"
 
-/* A file system of size 0 has what @dir/file has, and cannot be written to. */
+/* An image of size 0 is read-only, with the contents of @dir/file. */
 static const struct {
 	const char *type, *mkfs;
 	off_t size;
@@ -80,7 +80,7 @@ bool fs_is(int fd, const char *type)
 	return found;
 }
 
-/* In the current directory; the output of a command is only seen if it fails. */
+/* In the current directory; the output of a command is only shown if it fails. */
 static int run(const char *command)
 {
 	char line[200];
@@ -108,7 +108,7 @@ static int mount_image(enum own_fs fs)
 	err = err ?: run(kinds[fs].mkfs);
 	if (err)
 		return err;
-	/* Its loop device is detached when it is unmounted. */
+	/* Unmounting detaches the loop device. */
 	err = run(kinds[fs].size ? "mount -o loop image ." : "mount -o loop,ro image .");
 	return err && !kernel_has(kinds[fs].type) ? -EOPNOTSUPP : err;
 }

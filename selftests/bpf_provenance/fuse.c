@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A file system in user space with one file: what it takes to map and read that. */
+/* A FUSE server with one file, just enough to map and read it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -42,7 +42,7 @@ static void reply(int dev, uint64_t unique, int err, const void *data, size_t si
 		_exit(1);
 }
 
-/* Until it is unmounted, or the file is to be read and the server hangs. */
+/* Serves until unmount, or until the first read if @hangs. */
 static void serve(int dev, bool hangs)
 {
 	static char buf[FUSE_MIN_READ_BUFFER + PAGE];

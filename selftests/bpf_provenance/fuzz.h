@@ -7,10 +7,10 @@
 #include <time.h>
 
 /*
- * What a fuzzer does follows from its seed: FUZZ_SEED, or a new one. It goes on for
+ * The seed of a fuzzer determines its actions: FUZZ_SEED, or a new one. It runs for
  * FUZZ_SECONDS, or for a few.
  */
-#define FUZZ_TIMEOUT 300	/* and what FUZZ_SECONDS adds, see test_timeout() */
+#define FUZZ_TIMEOUT 300	/* FUZZ_SECONDS adds to it, see test_timeout() */
 
 struct fuzz {
 	uint32_t seed;

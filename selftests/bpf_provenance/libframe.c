@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A file whose functions stand on the stacks that bench and buildid take. */
+/* A file whose functions are on the stacks that bench and buildid take. */
 #include <linux/compiler.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -7,13 +7,13 @@
 #include "bench.h"
 #include "common.h"
 
-/* Where the stack is taken: at this system call, and at leaf itself. */
+/* The stack is taken at this system call, and at leaf() itself. */
 long leaf(void)
 {
 #ifdef __x86_64__
 	long ret;
 
-	/* Not through libc, which would be one file more on the stack. */
+	/* Not through libc, which would add a file to the stack. */
 	asm volatile("syscall"
 		     : "=a"(ret) : "0"(SYS_getppid) : "rcx", "r11", "memory");
 	return ret;
@@ -22,7 +22,7 @@ long leaf(void)
 #endif
 }
 
-/* Where an interrupt finds a thread that spins in a file of its own. */
+/* For interrupts on a thread that spins in a separate file. */
 void spin_in_library(struct spinner *s)
 {
 	while (!READ_ONCE(s->stop))

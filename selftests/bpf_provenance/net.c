@@ -31,9 +31,9 @@
 #define TCP_STATE_LISTEN 10	/* include/net/tcp_states.h */
 
 /*
- * A request of rtnetlink in the caller's namespace. Programs such as ip(8) would do, but
- * hundreds of tests set up a network, and in an emulator each execve() takes as long as
- * all of these requests.
+ * An rtnetlink request in the caller's namespace. Programs such as ip(8) would work, but
+ * hundreds of tests set up a network, and in an emulator each execve() takes as long as all of
+ * these requests.
  */
 struct rtnl_req {
 	struct nlmsghdr h;
@@ -56,7 +56,7 @@ static struct rtattr *rtnl_attr(struct rtnl_req *req, int type, const void *data
 	return a;
 }
 
-/* What was added since rtnl_attr() returned @a is in it. */
+/* Nest everything added since rtnl_attr() returned @a. */
 static void rtnl_attr_end(const struct rtnl_req *req, struct rtattr *a)
 {
 	a->rta_len = (void *)req + req->h.nlmsg_len - (void *)a;
@@ -87,9 +87,9 @@ static int rtnl_do(struct rtnl_req *req)
 }
 
 /*
- * wire0 in the caller's namespace, wire1 in that of @peer. With the same index in both, as
- * they would get, the kernel takes neither for linked to the other, and may tell that they
- * are running only with the next link event, a second later (linkwatch_urgent_event()).
+ * wire0 in the caller's namespace, wire1 in that of @peer. By default both get the same index.
+ * The kernel then considers neither linked to the other, and may report them running only with
+ * the next link event, a second later (linkwatch_urgent_event()).
  */
 static int add_wire(int peer)
 {
@@ -239,7 +239,7 @@ int net_setup(struct net *net)
 	net->host = open_netns();
 	if (net->peer < 0 || net->host < 0)
 		return -EMFILE;
-	/* Of two of IPv4, the first is chosen as a source. */
+	/* The first of two IPv4 addresses is the source. */
 	err = set_up("lo") ?: add_wire(net->peer) ?: add_addr("wire0", OTHER4, false) ?:
 	      add_addr("wire0", PIN4, false) ?: add_addr("wire0", OTHER6, false) ?:
 	      add_addr("wire0", PIN6, true) ?: set_up("wire0");
@@ -311,10 +311,10 @@ int port_of(int fd)
 
 	if (getsockname(fd, &a.sa, &len))
 		return -errno;
-	return ntohs(a.in.sin_port);	/* where that of IPv6 is */
+	return ntohs(a.in.sin_port);	/* at sin6_port's offset */
 }
 
-/* Is a packet one that tests count? @type: what follows the IP header. */
+/* Do the tests count this packet? @type: byte after the IP header. */
 static bool is_counted(unsigned char proto, unsigned char type)
 {
 	switch (proto) {
@@ -364,7 +364,7 @@ int wire_count(const struct net *net, const char *src4, const char *src6, int *f
 	}
 }
 
-/* One dump. IPv6 sockets with v4-mapped addresses are told with the former. */
+/* One dump. IPv6 sockets with v4-mapped addresses are listed as IPv6. */
 static int diag_dump(int fd, int family, int protocol, const char *ip4, const char *ip6,
 		     int *at, int *elsewhere)
 {
@@ -435,7 +435,7 @@ int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere)
 	return err;
 }
 
-/* Lines of @path below the heading, each given to @line, if not NULL. */
+/* Count lines of @path below the heading. Call @line on each, if set. */
 static int proc_lines(const char *path, void (*line)(char *text, void *arg), void *arg)
 {
 	char text[1024];
@@ -458,7 +458,7 @@ struct sctp_counts {
 	int at, elsewhere;
 };
 
-/* Eight columns, and the local addresses. */
+/* Eight columns, then the local addresses. */
 static void sctp_endpoint(char *text, void *arg)
 {
 	struct sctp_counts *c = arg;
@@ -498,7 +498,7 @@ int sctp_assocs(void)
 
 int uring_do(const struct io_uring_sqe *sqe, int ms)
 {
-	/* connect() in a worker of the ring does not heed SO_SNDTIMEO. */
+	/* connect() in an io_uring worker ignores SO_SNDTIMEO. */
 	const struct __kernel_timespec timeout = {
 		.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000,
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A host with several addresses, a peer on a wire, and what can be seen of it. */
+/* A host with several addresses, a peer on a wire, packet and socket counts. */
 #ifndef __BPF_PROVENANCE_NET_H
 #define __BPF_PROVENANCE_NET_H
 
@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 
 /*
- * The host has OTHER, from which the kernel takes the source of what goes to
- * the peer, and PIN, which it only takes when told to. Nobody has VIRT.
+ * The host has OTHER, the kernel's default source for packets to the peer, and PIN, which is
+ * used only on request. VIRT is not assigned.
  */
 #define OTHER4	"10.0.0.1"
 #define PIN4	"10.0.0.2"
@@ -35,10 +35,7 @@ union addr {
 
 /* All of these return 0 or a descriptor, or a negative errno. */
 
-/*
- * Leaves the caller in a new network namespace, the host, for good. It needs
- * CAP_SYS_ADMIN.
- */
+/* Moves the caller permanently to a new network namespace, the host. Needs CAP_SYS_ADMIN. */
 int net_setup(struct net *net);
 
 /* A socket of the peer. */
@@ -49,39 +46,34 @@ socklen_t make_addr(union addr *a, const char *text, int port);
 bool same_ip(const union addr *a, const char *text);
 int port_of(int fd);
 
-/* What RAW sockets of tests talk: a protocol number for experiments. */
+/* Protocol of the tests' RAW sockets: a number for experiments. */
 #define IPPROTO_TEST 253
 
 /*
- * Takes what packets of the host have reached the peer since last time, of TCP,
- * UDP, SCTP, IPPROTO_TEST and requests for echo, and counts those whose source
- * is @src, of either family, and the rest.
+ * Consumes the host's packets that reached the peer since the last call: TCP, UDP, SCTP,
+ * IPPROTO_TEST and echo requests. Counts those from @src4 or @src6, and the rest.
  */
 int wire_count(const struct net *net, const char *src4, const char *src6, int *from_src,
 	       int *others);
 
 /*
- * Asks sock_diag for TCP sockets that listen and for all UDP sockets, of both
- * families, in the caller's namespace. Counts those whose local address is one
- * of the two, and the rest.
+ * Dumps listening TCP sockets and all UDP sockets of both families in the caller's namespace
+ * with sock_diag. Counts those with one of the two local addresses, and the rest.
  */
 int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
 
 /*
- * The same for SCTP endpoints that listen, by /proc/net/sctp, which is what there
- * is without a further option of the kernel. And how many associations are there?
+ * The same for listening SCTP endpoints, and the number of associations. Both use
+ * /proc/net/sctp, which needs no additional kernel option.
  */
 int sctp_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
 int sctp_assocs(void);
 
-/*
- * One request, submitted and waited for, @ms milliseconds at most. Returns its result, or
- * -ETIME.
- */
+/* Submits one request and waits up to @ms milliseconds. Returns its result, or -ETIME. */
 struct io_uring_sqe;
 int uring_do(const struct io_uring_sqe *sqe, int ms);
 
-/* Open a file for reading, in a worker of a ring. */
+/* Open a file for reading, in an io_uring worker. */
 int uring_open(const char *path);
 
 #endif

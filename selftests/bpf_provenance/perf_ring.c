@@ -53,7 +53,7 @@ const struct perf_event_header *perf_ring_next(struct perf_ring *r)
 	struct perf_event_header *h;
 	size_t tail;
 
-	/* The kernel may write over what was returned last. */
+	/* The kernel may now overwrite the record returned last. */
 	if (!r->attr.write_backward)
 		__atomic_store_n(&r->page->data_tail, r->at, __ATOMIC_RELEASE);
 	/* Backward, the head is negative, and the first record ends at 0. */
@@ -97,7 +97,7 @@ struct perf_event_attr perf_ring_bpf_attr(void)
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.bpf_event = 1,
-		/* Nobody sleeps until there is something in the ring. */
+		/* No wakeups: nobody sleeps waiting for records. */
 		.watermark = 1,
 		.wakeup_watermark = 1U << 30,
 	};

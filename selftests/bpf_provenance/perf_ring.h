@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A perf event that only gets side-band records, and the ring it gets them in. */
+/* A perf event for side-band records only, and its ring. */
 #ifndef __BPF_PROVENANCE_PERF_RING_H
 #define __BPF_PROVENANCE_PERF_RING_H
 
@@ -19,8 +19,8 @@ struct perf_ring {
 };
 
 /*
- * Open an event with a ring of @pages, a power of two; with none it writes to
- * the ring of another, after PERF_EVENT_IOC_SET_OUTPUT. 0 or a negative errno.
+ * Open an event with a ring of @pages, a power of two; with 0 it writes to the
+ * ring of another, after PERF_EVENT_IOC_SET_OUTPUT. Returns 0 or a negative errno.
  */
 int perf_ring_open(struct perf_ring *r, const struct perf_event_attr *attr, pid_t pid, int cpu,
 		   int pages);
@@ -29,13 +29,13 @@ void perf_ring_close(struct perf_ring *r);
 /* The next record, valid until the next call; NULL when there is none. */
 const struct perf_event_header *perf_ring_next(struct perf_ring *r);
 
-/* How many records of this event did not fit; needs PERF_FORMAT_LOST alone. */
+/* Number of lost records of this event; needs PERF_FORMAT_LOST alone. */
 uint64_t perf_ring_lost(struct perf_ring *r);
 
-/* Records that come of what BPF does, and nothing else. */
+/* Attributes of an event that only gets records of BPF operations. */
 struct perf_event_attr perf_ring_bpf_attr(void);
 
-/* The same event on each CPU that is online. */
+/* The same event on each online CPU. */
 struct perf_rings {
 	int nr;
 	struct perf_ring *ring[MAX_CPUS];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Not a test: measures how much the running kernel does of the original promise of
+ * Not a test: measures how far the running kernel fulfills the original promise of
  * each feature, and prints a line for each:
  *
  *	seed TAB key TAB promise TAB tests that show it TAB measurement
@@ -68,7 +68,7 @@ static int be_interrupted(int spinner_fd)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (!s || spinner_start(s, 1))
 		return 1;
-	/* Pages that were just read wait in a batch before they can be taken. */
+	/* Pages that were just read wait in a batch before they can be reclaimed. */
 	for (i = 0; i < 100; i++) {
 		if (madvise(header, 4096, MADV_PAGEOUT) ||
 		    mincore(header, 4096, &resident))

@@ -4,7 +4,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Three subprograms, so that one symbol per program would not do. */
+/* Three subprograms, so that one symbol per program is not enough. */
 __noinline int second_subprog(int x)
 {
 	return x * bpf_get_prandom_u32();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The ways to a local address that programs can refuse. */
+/* The ways to get a local address that programs can refuse. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,8 +16,8 @@
 #define CGROUP "bpf_provenance_seeds"
 
 /*
- * Ways to come by a local address in a cgroup that denies all. "bind": names
- * one; "listen": gets one from the kernel.
+ * Ways to get a local address in a cgroup that denies all. "bind": names one;
+ * "listen": gets one from the kernel.
  */
 static const struct way {
 	const char *name;
@@ -34,7 +34,7 @@ static const struct way {
 	{ "ping bind", SOCK_DGRAM, IPPROTO_ICMP, false },
 };
 
-/* 1: the socket has an address, 0: it was refused one, or -errno. */
+/* 1: the socket got an address; 0: it was refused; or -errno. */
 static int takes_address(const struct way *w)
 {
 	struct sockaddr_in addr = {

@@ -13,7 +13,7 @@ char _license[] SEC("license") = "GPL";
 
 #define PR_GET_DUMPABLE 3	/* include/uapi/linux/prctl.h */
 
-/* Set by user space: whom to look at, and at which system call. */
+/* Set by user space: the task to watch, and the system call to sample at. */
 pid_t target;
 int sample_nr;
 
@@ -98,7 +98,7 @@ static void count_stack(long size)
 		seen.stacks++;
 }
 
-/* What others have of mappings: some of it once, where interrupts are off. */
+/* Other users of mappings; with interrupts off, bpf_find_vma() works at most once. */
 static void look_elsewhere(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -126,7 +126,7 @@ static void look(bool in_context)
 SEC("?tp_btf/nmi_handler")
 int BPF_PROG(nmi, void *handler, s64 delta_ns, int handled)
 {
-	/* An NMI is offered to each handler; the one that took it says so. */
+	/* An NMI is offered to each handler; "handled" is set for the one that took it. */
 	if (handled && on_target())
 		look(bpf_in_nmi());
 	return 0;
@@ -153,7 +153,7 @@ int BPF_PROG(irqs_off, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* Where the task sleeps on purpose: not in a page fault, or in a system call of libbpf. */
+/* Code in which the task sleeps on purpose: not in a page fault or a libbpf system call. */
 __u64 sleep_start, sleep_end;
 
 /* The scheduler holds the run queue's lock, with interrupts off. */
@@ -180,7 +180,7 @@ int BPF_PROG(syscall_entry, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* On a breakpoint instruction, which is handled as an NMI is. */
+/* On a breakpoint instruction, which is handled like an NMI. */
 SEC("?kprobe/security_task_getpgid")
 int kprobe_int3(void *ctx)
 {
@@ -197,7 +197,7 @@ int BPF_PROG(fentry_getpgid, struct task_struct *p)
 	return 0;
 }
 
-/* In the exception itself, before the fault is looked into. */
+/* In the exception itself, before the fault is handled. */
 SEC("?perf_event")
 int page_fault(struct bpf_perf_event_data *ctx)
 {
@@ -233,7 +233,7 @@ int BPF_PROG(sleepable_lsm, int option)
 {
 	if (on_target() && option == PR_GET_DUMPABLE)
 		look(preemptible());
-	return -38;	/* -ENOSYS: what prctl() does by itself */
+	return -38;	/* -ENOSYS: prctl() proceeds as usual */
 }
 
 /* --- many lookups in one NMI ------------------------------------------------------ */
@@ -275,9 +275,9 @@ int BPF_PROG(nmi_lookups, void *handler, s64 delta_ns, int handled)
 	return 0;
 }
 
-/* --- where there is nothing to say --------------------------------------------------- */
+/* --- special cases ------------------------------------------------------------------- */
 
-/* Kernel threads, which may have borrowed somebody's mm. */
+/* Kernel threads, which may run on a borrowed mm. */
 SEC("?tp_btf/sched_switch")
 int BPF_PROG(kthread, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -296,7 +296,7 @@ int BPF_PROG(kthread, bool preempt, struct task_struct *prev, struct task_struct
 	return 0;
 }
 
-/* A task asks as it goes to sleep. */
+/* Queries of a task that goes to sleep. */
 pid_t sleeper;
 __u64 asked[ASKED_FOR];
 
@@ -318,7 +318,7 @@ int BPF_PROG(asleep, bool preempt, struct task_struct *prev, struct task_struct 
 	return 0;
 }
 
-/* In mmap() of the task itself, which holds mmap_lock for writing. */
+/* In the task's own mmap(), which holds mmap_lock for writing. */
 SEC("?lsm/mmap_addr")
 int BPF_PROG(in_mmap, unsigned long addr)
 {
@@ -338,7 +338,7 @@ int BPF_PROG(in_mmap, unsigned long addr)
 	seen.find_vma_err = bpf_iter_task_vma_error(&it);
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
-	/* With interrupts on, there are the locks of the VMAs. */
+	/* With interrupts on, a walk takes the per-VMA locks. */
 	walk();
 	seen.runs++;
 	return 0;
@@ -363,7 +363,7 @@ int BPF_PROG(query_once, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* Somebody else's mappings: nr_vmas, or why not, with interrupts on and off. */
+/* Another task's mappings: their number, or the error, with interrupts on and off. */
 pid_t other_pid;
 long other_err[2];
 __u32 other_vmas;
@@ -397,8 +397,8 @@ int BPF_PROG(other_task, struct pt_regs *regs, long id)
 struct foreign foreign;
 
 /*
- * Of the walk that runs. As variables of the program, each combination of their values would
- * be a state for the verifier to check.
+ * State of the current walk. As local variables, each combination of their values would be
+ * a state for the verifier to check.
  */
 static struct {
 	__u64 end, mm, sentinels;
@@ -434,7 +434,7 @@ int BPF_PROG(foreign_task, struct pt_regs *regs, long id)
 	else
 		foreign.walks++;
 	while ((vma = bpf_iter_task_vma_next(&it))) {
-		/* As a number: the pointer ends with the step. */
+		/* As a number: the pointer is only valid for this step. */
 		bpf_probe_read_kernel(&mm, sizeof(mm), &vma->vm_mm);
 		if (vma->vm_start < walked.end || vma->vm_end <= vma->vm_start ||
 		    (walked.mm && mm != walked.mm))
@@ -461,7 +461,7 @@ int BPF_PROG(foreign_task, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* In prlimit(), which holds the alloc_lock of the task that it is for. */
+/* In prlimit(), which holds the alloc_lock of the task it changes. */
 SEC("?lsm/task_setrlimit")
 int BPF_PROG(alloc_lock, struct task_struct *p, unsigned int resource)
 {
@@ -482,7 +482,7 @@ int BPF_PROG(alloc_lock, struct task_struct *p, unsigned int resource)
 	return 0;
 }
 
-/* They take all memory of the sizes that the state of a walk may have. */
+/* Allocated to exhaust all memory of the sizes that a walk's state may have. */
 struct half_kib {
 	char data[480];
 };
@@ -580,7 +580,7 @@ int BPF_PROG(both_ways, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* A chunk of a walk that goes on in the next run. */
+/* A chunk of a walk that continues in the next run. */
 __u64 chunk_addr, chunk_vmas, chunk_mm, chunk_other;
 __u32 chunk_seq;
 long chunk_err;
@@ -639,7 +639,7 @@ int BPF_PROG(token_sample, struct pt_regs *regs, long id)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	/* The first one, before the first exec(): the shell makes this call, too. */
+	/* Only the first call, before the first exec(): the shell makes it, too. */
 	if (is_child(task) && id == sample_nr && !nr_tokens)
 		add_token(task);
 	return 0;
@@ -653,10 +653,10 @@ int BPF_PROG(token_exec, struct task_struct *p, pid_t old_pid, struct linux_binp
 	return 0;
 }
 
-/* Where a task has another mm than before, or none. */
+/* Points where a task has a new mm, or none. */
 __u32 vmas_copied, look_at_copy;
 
-/* In fork(), which has the mappings that it has copied so far locked for writing. */
+/* In fork(), which holds write locks on the mappings it has copied so far. */
 SEC("?fentry/anon_vma_fork")
 int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 {
@@ -680,7 +680,7 @@ int BPF_PROG(in_fork_irqs_off, struct vm_area_struct *vma, struct vm_area_struct
 	return 0;
 }
 
-/* In exec(): the new address space has a stack, and nothing to execute. */
+/* In exec(): the new address space has a stack, but no code yet. */
 SEC("?lsm/bprm_committing_creds")
 int BPF_PROG(in_exec, const struct linux_binprm *bprm)
 {
@@ -697,7 +697,7 @@ int BPF_PROG(exiting, struct task_struct *p)
 	return 0;
 }
 
-/* In exit(), after it has given up its mm. */
+/* In exit(), after the task has dropped its mm. */
 SEC("?fentry/exit_files")
 int BPF_PROG(without_mm, struct task_struct *task)
 {
@@ -716,7 +716,7 @@ int BPF_PROG(io_worker, struct file *file)
 	return 0;
 }
 
-/* A walk that ends at its first mapping, which is that of a file. */
+/* A walk that is left at its first mapping, which is of a file. */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(leave_walk, struct pt_regs *regs, long id)
 {
@@ -750,7 +750,7 @@ static void is_wrong(const struct bpf_task_vma_record *rec, __u64 asked_at, __u3
 	}
 }
 
-/* What a record that begins in the arena may say. Returns whether it is a sentinel's. */
+/* Checks a record that starts in the arena. Returns whether it is a sentinel's. */
 static bool check_record(const struct bpf_task_vma_record *rec, __u64 asked_at)
 {
 	__u64 at = (rec->start - arena) % ARENA_SIZE, in_slot = at % SLOT_SIZE;
@@ -777,7 +777,7 @@ static bool check_record(const struct bpf_task_vma_record *rec, __u64 asked_at)
 	return false;
 }
 
-/* One address: what has it, or nothing, which a sentinel's page never has. */
+/* Queries one address. A sentinel's page is always mapped. */
 static void storm_point(void)
 {
 	__u64 addr = arena + bpf_get_prandom_u32() % (ARENAS * ARENA_SIZE);
@@ -844,7 +844,7 @@ int BPF_PROG(storm_query, struct pt_regs *regs, long id)
 
 bool has_generation;
 
-/* Files whose memory becomes another one's while they are looked at. */
+/* Files whose memory is reused for other files while they are queried. */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(storm_files, struct pt_regs *regs, long id)
 {
@@ -874,7 +874,7 @@ int BPF_PROG(storm_files, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* The same with the iterator, interrupts on: each VMA holds the file that it is of. */
+/* The same with the iterator, interrupts on: each VMA holds its file. */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(storm_files_walk, struct pt_regs *regs, long id)
 {
@@ -911,7 +911,7 @@ int BPF_PROG(storm_files_walk, struct pt_regs *regs, long id)
 	return 0;
 }
 
-/* The same with interrupts off, where the iterator has no file to show. */
+/* The same with interrupts off, where the iterator can't provide the file. */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 {
@@ -958,7 +958,7 @@ int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	storm.walks++;
-	/* Nobody changes these, whatever was left out. */
+	/* Sentinels never change, whatever else was left out. */
 	if ((!err || behind) && storm_sentinels != ARENAS * SLOTS)
 		is_wrong(&rec, storm_addr, __LINE__);
 	if (!err)
@@ -1037,8 +1037,8 @@ bool at_end, mapped, mapped_in_time;
 __u64 after_end;
 
 /*
- * The verifier takes what bpf_iter_task_vma_next() returns after a NULL for 0, and lets
- * programs calculate with it: what it is indeed is only seen by storing it.
+ * After a NULL, the verifier assumes that bpf_iter_task_vma_next() returns 0, and allows
+ * arithmetic on it. Only storing it shows the real value.
  */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(walk_past_end, struct pt_regs *regs, long id)
@@ -1067,10 +1067,10 @@ mapped_above:
 
 bool with_find_vma, with_walk;
 __u64 contentions, samples, answered;
-long sampled_err;	/* an error that a writer does not cause */
+long sampled_err;	/* an error not caused by a writer */
 struct mm_struct *target_mm;
 
-/* The first step of a walk that begins at the address. */
+/* The first step of a walk that starts at @addr. */
 static long walk_at(struct task_struct *task, __u64 addr)
 {
 	struct bpf_iter_task_vma it;
@@ -1111,7 +1111,7 @@ int sample_4khz(void *ctx)
 	return 0;
 }
 
-/* Where a writer goes that does not get the lock at once, before it spins or sleeps. */
+/* Called by a writer that can't get the lock at once, before it spins or sleeps. */
 SEC("?fentry/rwsem_down_write_slowpath")
 int BPF_PROG(contention, struct rw_semaphore *sem)
 {
@@ -1123,7 +1123,7 @@ int BPF_PROG(contention, struct rw_semaphore *sem)
 /* --- fuzzing ---------------------------------------------------------------------- */
 
 struct fuzz_seen fuzz;
-/* Whoever interrupts the task on its CPU sees these as the task left them. */
+/* An interrupt on the task's CPU sees these as the task left them. */
 struct fuzz_page fuzz_pages[FUZZ_PAGES];
 __u64 fuzz_inodes[FUZZ_FILES];
 __u32 fuzz_contents[FUZZ_FILES];	/* the beginning of the file's build ID */
@@ -1193,7 +1193,7 @@ static void fuzz_walk(void)
 	}
 	err = bpf_iter_task_vma_error(&it);
 	bpf_iter_task_vma_destroy(&it);
-	/* An NMI in the interrupt's allocation. */
+	/* An NMI during the interrupt's allocation. */
 	if (err == -12)		/* -ENOMEM */
 		return;
 	bpf_for(i, 0, FUZZ_PAGES)
@@ -1203,7 +1203,7 @@ static void fuzz_walk(void)
 		fuzz_wrong(&rec, pages, err, __LINE__);
 }
 
-/* However the task was interrupted. */
+/* Common to NMIs and hard interrupts. */
 static void fuzz_look(void)
 {
 	int i;
@@ -1213,7 +1213,7 @@ static void fuzz_look(void)
 	if (*(volatile __u32 *)&fuzz_changing) {
 		struct bpf_task_vma_record rec;
 
-		/* All that it has to do is come back. */
+		/* The only requirement is that it returns. */
 		bpf_task_vma_query(arena, PROCMAP_QUERY_COVERING_OR_NEXT_VMA, &rec, sizeof(rec));
 		fuzz.changing++;
 		return;

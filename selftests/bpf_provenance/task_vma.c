@@ -3,24 +3,24 @@
  * The task_vma iterator, and bpf_task_vma_query().
  *
  *  context.*	the iterator, and a loop of queries, against /proc/self/maps, in
- *		each context that a profiler samples in; the program asserts its own
+ *		each context that profilers sample in, asserted by the program
  *  nmi.*	as many lookups in one NMI as a stack has frames
  *  query.*	flags against PROCMAP_QUERY, sizes, resuming, the token; in mmap(),
  *		fork(), exec() and exit() of the task itself; irqs on
- *  end.*	what comes after the end of a walk
- *  foreign	a walk over a task that forks, maps, executes and exits meanwhile
+ *  end.*	the value returned after the end of a walk
+ *  foreign	a walk over a task that forks, maps, execs and exits at the same time
  *  alloc_lock, no_memory, no_vma_lock	errors of bpf_iter_task_vma_new()
  *  storm.*	another thread changes mappings whose address, file and offset
- *		belong together: a record in which they don't fails the test
- *  files.*	another thread maps new files in the place of others, which are
- *		unlinked: a record that is half of one and half of another fails
- *  fuzz.*	the task changes its mappings at random, and files are overwritten,
- *		while NMIs and hard interrupts compare them with what it knows itself
- *  split.*	another thread splits and merges mappings of which one half does
- *		not change: a walk that leaves that half out fails the test
+ *		match: a record in which they don't fails the test
+ *  files.*	another thread maps new files over others, which are unlinked: a
+ *		record that mixes two files fails the test
+ *  fuzz.*	the task changes its mappings and overwrites files at random, while
+ *		NMIs and hard interrupts compare them with the expected mappings
+ *  split.*	another thread splits and merges mappings, but never changes one
+ *		half: a walk that leaves that half out fails the test
  *  writer.*	does sampling delay a thread that maps and unmaps?
- *  exit.*	samples of processes that are gone, unmapped or executed something
- *		else right after: which of the ways to attribute them still can
+ *  exit.*	samples of processes that exit, unmap or exec right afterwards:
+ *		which attribution methods still work
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static double now(void)
 	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
-/* --- what /proc says ---------------------------------------------------------- */
+/* --- /proc/self/maps ---------------------------------------------------------- */
 
 struct maps_line {
 	unsigned long start, end, offset, ino;
@@ -111,14 +111,14 @@ static int read_maps(void)
 			   (perms[1] == 'w' ? PROCMAP_QUERY_VMA_WRITABLE : 0) |
 			   (perms[2] == 'x' ? PROCMAP_QUERY_VMA_EXECUTABLE : 0) |
 			   (perms[3] == 's' ? PROCMAP_QUERY_VMA_SHARED : 0);
-		/* [vsyscall] is no mapping: it lies above all that user space can map. */
+		/* [vsyscall] is not a mapping: it lies above the user address space. */
 		if ((long)m->start > 0)
 			n++;
 	}
 	return n;
 }
 
-/* A new ELF file on a disk, for which nobody has asked: a copy of this program, open. */
+/* Opens a new ELF file on a disk that was never queried: a copy of this program. */
 static int copy_self(char *dir, size_t dir_size, char *path, size_t size)
 {
 	int fd, err;
@@ -139,12 +139,12 @@ static int copy_self(char *dir, size_t dir_size, char *path, size_t size)
 /* The text of this program, mapped from a copy of it on a disk. */
 struct copy {
 	char dir[200], path[256];
-	uintptr_t text;		/* where it is mapped otherwise */
+	uintptr_t text;		/* address of the original */
 	size_t size;
 	char *map;
 };
 
-/* Reads the build ID of the file at @addr, and so has it kept if IDs of that file are. */
+/* Reads the build ID of the file at @addr, which caches it if it can be cached. */
 static bool has_build_id(const void *addr)
 {
 	char id[20];
@@ -196,7 +196,7 @@ static void remove_copy(const struct copy *copy)
 	rmdir(copy->dir);
 }
 
-/* How the program is made to run. */
+/* How the program is triggered. */
 enum trigger { NMI, CPU_CLOCK, SYSCALL, SWITCH, INT3, GETPGID, FAULT, UPROBE, PRCTL };
 
 FIXTURE(context)
@@ -238,10 +238,10 @@ FIXTURE_VARIANT_ADD(context, lsm) { PRCTL, "sleepable_lsm", true };
 #define SIZE (4 * PAGE_SIZE)
 
 /*
- * What is interrupted, or enters the kernel, in a context with interrupts off. It runs in
- * a copy of this program on a disk: build IDs of files are not kept where others can
- * write to them unseen, as the server can on a network file system that this may be on.
- * Everything it uses is in registers, or at addresses that it is given.
+ * Code that is interrupted, or enters the kernel, in a context with interrupts off. It
+ * runs in a copy of this program on a disk: build IDs are not cached for files that can
+ * change unnoticed, for example on the server of a network file system this may be on.
+ * The code only uses registers and addresses passed to it.
  */
 #define __on_disk noinline __section("on_disk_text")
 
@@ -266,7 +266,7 @@ static __on_disk char read_on_disk(const char *p)
 	return READ_ONCE(*p);
 }
 
-/* Mappings that /proc has something special to say of, and one to fault in. */
+/* Mappings with special entries in /proc/self/maps, and one to fault in. */
 static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self)
 {
 	int fd;
@@ -296,7 +296,7 @@ static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) 
 	ASSERT_NE(MAP_FAILED, self->memfd);
 	close(fd);
 
-	/* Needs no huge page as long as nobody touches it. */
+	/* Needs no huge page until it is touched. */
 	fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
 	ASSERT_LE(0, fd);
 	self->huge = mmap(NULL, 2 << 20, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 2 << 20);
@@ -309,7 +309,7 @@ static void map_things(struct __test_metadata *_metadata, FIXTURE_DATA(context) 
 
 #define STACK_GROWTH 100
 
-/* Has the stack grow, by at least @depth pages. */
+/* Grows the stack by at least @depth pages. */
 static noinline int grow_stack(int depth)
 {
 	char frame[PAGE_SIZE];
@@ -329,7 +329,7 @@ FIXTURE_SETUP(context)
 	prog = bpf_object__find_program_by_name(self->skel->obj, variant->program);
 	ASSERT_NE(NULL, prog);
 	bpf_program__set_autoload(prog, true);
-	/* From now on build IDs are kept. */
+	/* From now on build IDs are cached. */
 	ASSERT_EQ(0, task_vma__load(self->skel));
 	map_things(_metadata, self);
 	grow_stack(STACK_GROWTH);
@@ -367,15 +367,15 @@ FIXTURE_TEARDOWN(context)
 	remove_copy(&self->copy);
 }
 
-/* Where the programs of user space's instructions are attached. */
+/* Attach point of the uprobe programs. */
 noinline void sample_uprobe(void)
 {
 	asm volatile("");
 }
 
 /*
- * Behind the call with which the function begins, where ftrace would do: that is there
- * with indirect branch tracking, or without.
+ * After the call at the start of the function, where kprobes would use ftrace: offset 9
+ * with indirect branch tracking, 5 without.
  */
 static struct bpf_link *attach_int3(const struct bpf_program *prog, char *optimization)
 {
@@ -383,7 +383,7 @@ static struct bpf_link *attach_int3(const struct bpf_program *prog, char *optimi
 	struct bpf_link *link;
 	int fd;
 
-	/* A jump in the place of the breakpoint would be another context. */
+	/* A jump instead of the breakpoint would be a different context. */
 	fd = open(OPTIMIZATION, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return NULL;
@@ -412,7 +412,7 @@ static int page_fault_event(void)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Has the program run at least SAMPLES times; nothing is mapped meanwhile. */
+/* Runs the program at least SAMPLES times, without changing mappings. */
 static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context) *self,
 			const FIXTURE_VARIANT(context) *variant)
 {
@@ -440,7 +440,7 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 		ASSERT_EQ(0, nmi_until(&self->spinner, &seen->runs, SAMPLES));
 		break;
 	case CPU_CLOCK:
-		/* The harness ends a test that never gets its interrupts. */
+		/* The harness times out a test that gets no interrupts. */
 		while (READ_ONCE(seen->runs) < SAMPLES)
 			usleep(1000);
 		break;
@@ -449,7 +449,7 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 			self->syscall(SYS_getppid, 0, 0);
 		break;
 	case SWITCH:
-		/* Each of these has another task run, at least the idle task. */
+		/* Each call switches to another task, at least the idle task. */
 		while (READ_ONCE(seen->runs) < SAMPLES)
 			self->syscall(SYS_nanosleep, (long)&soon, 0);
 		break;
@@ -473,7 +473,7 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 			prctl(PR_GET_DUMPABLE);
 		break;
 	}
-	/* Afterwards none is running: what was counted belongs together. */
+	/* No program runs after this: the counters are consistent. */
 	bpf_link__destroy(self->link);
 	self->link = NULL;
 	ASSERT_LE(SAMPLES, READ_ONCE(seen->runs));
@@ -581,8 +581,8 @@ TEST_F(context, queries)
 }
 
 /*
- * bpf_find_vma() twice, and a stack with build IDs after it. With interrupts off there is
- * one bpf_find_vma(), and none with PREEMPT_RT; the stack does not depend on that.
+ * bpf_find_vma() twice, then a stack with build IDs. With interrupts off, bpf_find_vma()
+ * works once, or never with PREEMPT_RT; the stack does not depend on it.
  */
 TEST_F(context, stack)
 {
@@ -626,7 +626,7 @@ FIXTURE_TEARDOWN(nmi)
 	remove_copy(&self->copy);
 }
 
-/* In an NMI: a stack with build IDs, and lookups of 20 addresses in other mappings each. */
+/* In an NMI: a stack with build IDs, and 20 lookups, each in another mapping. */
 TEST_F(nmi, lookups)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -715,7 +715,7 @@ static long query(struct task_vma *skel, uint64_t addr, uint64_t flags, uint32_t
 	return READ_ONCE(skel->bss->query_result);
 }
 
-/* Goes on where a call has passed over as many mappings as one may. */
+/* Resumes after calls that skipped the maximum number of mappings. */
 static long query_on(struct task_vma *skel, uint64_t addr, uint64_t flags)
 {
 	const struct record *r = (void *)skel->bss->query_out;
@@ -744,7 +744,7 @@ TEST_F(query, flags)
 	void *p;
 
 	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
-	/* One whose build ID is not known, as the kernel keeps none of such files. */
+	/* A mapping without a build ID: the kernel caches none for such files. */
 	fd = memfd_create("no_id", MFD_CLOEXEC);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, ftruncate(fd, PAGE_SIZE));
@@ -799,7 +799,7 @@ TEST_F(query, flags)
 	munmap(p, PAGE_SIZE);
 }
 
-/* Syscall entry: what is refused, and records of other sizes. */
+/* Syscall entry: rejected queries, and records of other sizes. */
 TEST_F(query, errors)
 {
 	char *out = self->skel->bss->query_out;
@@ -811,15 +811,15 @@ TEST_F(query, errors)
 	EXPECT_EQ(-EINVAL, query(self->skel, 0, 1ULL << 63, size));
 	EXPECT_EQ(-EINVAL, query(self->skel, 0, 0, size - 1));
 	EXPECT_TRUE(all_zeros(out, size - 1));
-	/* Not beyond what was given. */
+	/* Not past the given size. */
 	EXPECT_EQ('\xff', out[size - 1]);
 	EXPECT_EQ(-EINVAL, query(self->skel, 0, 0, 0));
 	EXPECT_EQ('\xff', out[0]);
-	/* A program that knows a later record. */
+	/* A program built for a later record. */
 	EXPECT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, 2 * size));
 	EXPECT_FALSE(all_zeros(out, size));
 	EXPECT_TRUE(all_zeros(out + size, size));
-	/* More than an NMI should clear is not touched at all. */
+	/* A buffer larger than an NMI should clear is not touched at all. */
 	EXPECT_EQ(0, query(self->skel, (uintptr_t)&read_maps, 0, 4096));
 	EXPECT_EQ(-E2BIG, query(self->skel, (uintptr_t)&read_maps, 0, 4097));
 	EXPECT_EQ('\xff', out[0]);
@@ -830,7 +830,7 @@ TEST_F(query, errors)
 	EXPECT_EQ(-ENOENT, query(self->skel, 0xffffffffff600000ULL, 0, size));
 }
 
-/* Syscall entry: a record that lies at no multiple of eight bytes is the same. */
+/* Syscall entry: a record not aligned to eight bytes is the same. */
 TEST_F(query, misaligned)
 {
 	char *out = self->skel->bss->query_out;
@@ -852,7 +852,7 @@ TEST_F(query, misaligned)
 	}
 }
 
-/* Syscall entry: a call passes over so many mappings, and says where to go on. */
+/* Syscall entry: a call skips a limited number of mappings, and returns where to resume. */
 TEST_F(query, bounded)
 {
 	struct record *r = (void *)self->skel->bss->query_out;
@@ -883,7 +883,7 @@ TEST_F(query, bounded)
 	munmap(p, n * PAGE_SIZE);
 }
 
-/* Syscall entry: what was moved behind the cursor of a walk is seen in its last record. */
+/* Syscall entry: the last record of a walk shows that a mapping moved below its cursor. */
 TEST_F(query, moved)
 {
 	struct record last, *r = (void *)self->skel->bss->query_out;
@@ -924,8 +924,8 @@ TEST_F_TIMEOUT(query, resume, 240)
 	p = mmap(NULL, n * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, p);
 	/*
-	 * From the end: splitting the first of many is what is slow. A kernel with all
-	 * its checks gets that many chunks from what it splits in two minutes.
+	 * From the end: splitting the first of many is slow. A kernel with all checks
+	 * enabled splits enough for several chunks in two minutes.
 	 */
 	for (start = time(NULL), i = n - 1; i > 0 && time(NULL) < start + 120; i -= 2) {
 		ASSERT_EQ(0, mprotect(p + i * PAGE_SIZE, PAGE_SIZE, PROT_NONE));
@@ -941,7 +941,7 @@ TEST_F_TIMEOUT(query, resume, 240)
 	EXPECT_LE(vmas, self->skel->bss->chunk_vmas);
 	EXPECT_GT(vmas + 500, self->skel->bss->chunk_vmas);
 	EXPECT_LE(vmas / 1000, chunks);
-	/* Nothing was mapped in between: all of them at one moment. */
+	/* Nothing was mapped in between: a snapshot of all of them. */
 	EXPECT_EQ(0, self->skel->bss->chunk_other);
 	munmap(p, n * PAGE_SIZE);
 	setting_restore(&max_map_count);
@@ -965,7 +965,7 @@ TEST_F(query, fail_nth)
 	EXPECT_EQ(1, seen->runs);
 	EXPECT_EQ(1, seen->complete);
 
-	/* Not because there are no faults. */
+	/* Verify that faults are injected. */
 	fault_arm(&faults);
 	close(memfd_create("fault", MFD_CLOEXEC));
 	EXPECT_TRUE(fault_hit(&faults));
@@ -973,8 +973,8 @@ TEST_F(query, fail_nth)
 }
 
 /*
- * Syscall entry and sched_process_exec: another address space, another token, also if it
- * has the memory of a former one. That of the next but one exec() on this CPU often has.
+ * Syscall entry and sched_process_exec: each address space has its own token, even if it
+ * reuses the memory of an earlier one, as the exec() after next on this CPU often does.
  */
 TEST_F(query, token)
 {
@@ -988,7 +988,7 @@ TEST_F(query, token)
 	load_query(_metadata, self->skel, self->skel->progs.token_sample,
 		   self->skel->progs.token_exec);
 	ASSERT_EQ(0, pin_to_cpu(0));
-	/* Where only every other one asks, the CPU had the last token of the same memory. */
+	/* If only every other exec() queries, the CPU's last token is of the same memory. */
 	for (bss->token_every = 1; bss->token_every <= 2; bss->token_every++) {
 		for (reused = 0, tries = 0; !reused && tries < 20; tries++) {
 			bss->nr_tokens = 0;
@@ -1004,7 +1004,7 @@ TEST_F(query, token)
 			}
 			ASSERT_EQ(pid, waitpid(pid, &status, 0));
 			ASSERT_EQ(0, status);
-			/* One of before, and of the five exec(). */
+			/* One before, and those of the five exec(). */
 			n = bss->nr_tokens;
 			ASSERT_EQ(1 + 5 / bss->token_every, n);
 			for (i = 0; i < n; i++) {
@@ -1026,7 +1026,7 @@ TEST_F(query, kthread)
 	struct seen *seen = &self->skel->bss->seen;
 
 	load_query(_metadata, self->skel, self->skel->progs.kthread, NULL);
-	/* RCU's threads run when there is something to wait for, as here. */
+	/* Waiting for a grace period makes RCU's threads run. */
 	while (READ_ONCE(seen->runs) < SAMPLES)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	task_vma__detach(self->skel);
@@ -1034,7 +1034,7 @@ TEST_F(query, kthread)
 	EXPECT_EQ(seen->runs, seen->queries);
 }
 
-/* Maps the headers of a new file so often; the file has no name then. */
+/* Maps the headers of a new file @n times, and unlinks the file. */
 static int map_new_file(char **maps, int n)
 {
 	char dir[200], path[256];
@@ -1055,8 +1055,8 @@ static int map_new_file(char **maps, int n)
 }
 
 /*
- * Scheduler, interrupts off: a task asks for more files than a CPU has room for, and goes
- * to sleep. What another one asks for on that CPU is there soon all the same.
+ * Scheduler, interrupts off: a task queries more files than a CPU has room for, and goes
+ * to sleep. A build ID that another task queries on that CPU must still arrive soon.
  */
 TEST_F(query, asleep)
 {
@@ -1083,20 +1083,20 @@ TEST_F(query, asleep)
 		sched_yield();
 	EXPECT_EQ(ASKED_FOR, seen->queries);
 
-	/* The harness ends a test that is told "pending" for ever. */
+	/* The harness times out a test whose build ID stays pending. */
 	do {
 		ASSERT_EQ(0, query(self->skel, (uintptr_t)mine, 0, sizeof(*r)));
 	} while (r->build_id_status == BUILD_ID_PENDING);
 	EXPECT_EQ(BUILD_ID_VALID, r->build_id_status);
-	/* It has slept all that time: nothing was asked for a second time. */
+	/* It slept all that time: nothing was requested a second time. */
 	EXPECT_EQ(1, seen->runs);
 	kill(pid, SIGKILL);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 }
 
 /*
- * LSM hook within mmap(), interrupts on, and off: the task itself has mmap_lock for
- * writing, and has locked no mapping.
+ * LSM hook within mmap(), interrupts on, and off: the task itself holds mmap_lock for
+ * writing, but no VMA lock.
  */
 TEST_F(query, within_mmap)
 {
@@ -1120,7 +1120,7 @@ TEST_F(query, within_mmap)
 	munmap(p, PAGE_SIZE);
 }
 
-/* Has a child do something, and look on; @killed: the signal that ends it. */
+/* Runs @what() in a sampled child; @killed: the signal that ends it, or 0. */
 static void run_child(struct __test_metadata *_metadata, struct task_vma *skel,
 		      void (*what)(struct task_vma *skel), int killed)
 {
@@ -1141,7 +1141,7 @@ static void run_child(struct __test_metadata *_metadata, struct task_vma *skel,
 	ASSERT_EQ(1, skel->bss->seen.in_context);
 }
 
-/* Walk and loop came to the end, and saw as much. */
+/* Walk and query loop reached the end, and saw as many VMAs. */
 static void expect_vmas(struct __test_metadata *_metadata, const struct seen *seen, int at_least)
 {
 	EXPECT_EQ(0, seen->walk_err);
@@ -1160,7 +1160,7 @@ static void do_exec(struct task_vma *skel)
 	_exit(127);
 }
 
-/* Nothing is left to return to. */
+/* The return address is unmapped, too. */
 static void do_unmap_all(struct task_vma *skel)
 {
 	int n = read_maps();
@@ -1171,8 +1171,8 @@ static void do_unmap_all(struct task_vma *skel)
 }
 
 /*
- * fentry within fork(): the task itself has mmap_lock for writing, and has locked the
- * mappings that are copied, not those that are still to be.
+ * fentry within fork(): the task itself holds mmap_lock for writing, and has locked the
+ * mappings copied so far, but not the others.
  */
 TEST_F(query, within_fork)
 {
@@ -1187,7 +1187,7 @@ TEST_F(query, within_fork)
 	EXPECT_EQ(0, seen->nr_records);
 }
 
-/* The same with interrupts off, where a step does not pass over more than 64 mappings. */
+/* The same with interrupts off, where a step skips at most 64 mappings. */
 TEST_F(query, within_fork_irqs_off)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -1216,7 +1216,7 @@ TEST_F(query, within_fork_irqs_off)
 	munmap(low, 100 * PAGE_SIZE);
 }
 
-/* LSM hook within exec(): of what was mapped nothing is left, and there is a new stack. */
+/* LSM hook within exec(): the old mappings are removed, and there is a new stack. */
 TEST_F(query, within_exec)
 {
 	self->skel->bss->parent = getpid();
@@ -1226,7 +1226,7 @@ TEST_F(query, within_exec)
 	EXPECT_EQ(1, self->skel->bss->seen.nr_vmas);
 }
 
-/* Tracepoint within exit(): all is there still. */
+/* Tracepoint within exit(): all mappings still exist. */
 TEST_F(query, within_exit)
 {
 	self->skel->bss->parent = getpid();
@@ -1255,7 +1255,7 @@ static void do_exit_thread(struct task_vma *skel)
 	_exit(0);
 }
 
-/* fentry within exit() of a thread, later: it has no mm any more, others still use it. */
+/* fentry later within exit() of a thread: it has dropped its mm, which others still use. */
 TEST_F(query, without_mm)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -1269,7 +1269,7 @@ TEST_F(query, without_mm)
 	EXPECT_EQ(0, seen->nr_records);
 }
 
-/* The same as within_exit, of an mm in which nothing is mapped. */
+/* The same as within_exit, with an mm without mappings. */
 TEST_F(query, empty_mm)
 {
 	if (mprotect((void *)getauxval(AT_SYSINFO_EHDR), PAGE_SIZE, PROT_READ | PROT_EXEC))
@@ -1281,7 +1281,7 @@ TEST_F(query, empty_mm)
 	EXPECT_EQ(0, self->skel->bss->seen.nr_vmas);
 }
 
-/* LSM hook in a worker of io_uring, which has the mm of those it works for. */
+/* LSM hook in an io_uring worker, which uses the mm of the submitting task. */
 TEST_F(query, io_worker)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -1299,7 +1299,7 @@ TEST_F(query, io_worker)
 	expect_vmas(_metadata, seen, 20);
 }
 
-/* Syscall entry of a child that shares the mm of its parent: one token. */
+/* Syscall entry of a child that shares the mm of its parent: the same token. */
 TEST_F(query, shared_mm)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -1327,7 +1327,7 @@ TEST_F(query, shared_mm)
 	EXPECT_EQ(token, self->skel->bss->records[0].mm);
 }
 
-/* A thread that outlives the first one of its process: a zombie, without an mm. */
+/* A thread that outlives its group leader, which is then a zombie without an mm. */
 static void *outlive(void *arg)
 {
 	struct task_vma *skel = arg;
@@ -1366,7 +1366,7 @@ TEST_F(query, zombie_leader)
 	expect_vmas(_metadata, seen, 20);
 }
 
-/* And what it sees of the zombie. */
+/* The same thread walks the zombie. */
 TEST_F(query, zombie)
 {
 	load_query(_metadata, self->skel, self->skel->progs.other_task, NULL);
@@ -1382,17 +1382,17 @@ TEST_F(query, zombie)
 #define STORM_QUERIES 10000000
 #define STORM_SECONDS 3
 #define STORM_TIMEOUT 900
-/* By then they are answered. */
+/* All queries are answered by then. */
 #define STORM_MAX_SECONDS (STORM_TIMEOUT - 60)
 
-/* Far from where the kernel puts what is mapped without an address. */
+/* Far from where the kernel places mappings without an address. */
 #define ARENA ((char *)(1UL << 40))
 
 static char *storm_arena;
 static int storm_files[FILES];
 static bool storm_stop;
 static unsigned long storm_changes;
-/* Of the thread that changes them: the same changes each time. */
+/* For the writer: a fixed seed makes the same changes each time. */
 static struct fuzz storm_fuzz = { .x = 1 };
 
 static off_t offset_in(int file, const char *at)
@@ -1400,7 +1400,7 @@ static off_t offset_in(int file, const char *at)
 	return file * ARENA_SIZE + (at - storm_arena) % ARENA_SIZE;
 }
 
-/* Not PROT_READ alone, which sentinels have: they would merge. */
+/* Not PROT_READ alone: the mapping would merge with a sentinel. */
 static int random_prot(void)
 {
 	static const int prots[] = { PROT_NONE, PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC };
@@ -1448,7 +1448,7 @@ static void *storm_writer(void *arg)
 		if (change_slot())
 			*failed = true;
 		WRITE_ONCE(storm_changes, storm_changes + 1);
-		/* So that readers meet it at any point, and not always within a change. */
+		/* So that readers run at any point, and not always within a change. */
 		for (pause = fuzz_pick(&storm_fuzz, 32768); pause; pause--)
 			barrier();
 	}
@@ -1520,7 +1520,7 @@ static void end_storm(struct __test_metadata *_metadata, FIXTURE_DATA(storm) *se
 		       r->flags);
 }
 
-/* Syscall entry, on top of nothing; the writer runs on another CPU. */
+/* Syscall entry, in task context; the writer runs on another CPU. */
 TEST_F_TIMEOUT(storm, queries, STORM_TIMEOUT)
 {
 	struct storm *s = &self->skel->bss->storm;
@@ -1532,7 +1532,7 @@ TEST_F_TIMEOUT(storm, queries, STORM_TIMEOUT)
 	ASSERT_EQ(0, task_vma__load(self->skel));
 	ASSERT_EQ(0, task_vma__attach(self->skel));
 	start_storm(_metadata, self);
-	/* KASAN and KCSAN, which have these called for each access, and lockdep. */
+	/* KASAN and KCSAN, which call these for each access, and lockdep. */
 	if (has_symbol("__asan_load8") || has_symbol("__tsan_read8") || has_symbol("lock_acquire"))
 		queries /= 100;
 	end = now() + (seconds ?: STORM_MAX_SECONDS);
@@ -1542,7 +1542,7 @@ TEST_F_TIMEOUT(storm, queries, STORM_TIMEOUT)
 
 	if (!seconds)
 		EXPECT_LE(queries, s->asked - s->again);
-	/* Otherwise nothing was tried. */
+	/* Otherwise nothing was tested. */
 	EXPECT_LT(100, s->passes);
 	EXPECT_LT(1000, s->points);
 	EXPECT_LT(1000, s->unmapped);
@@ -1574,7 +1574,7 @@ TEST_F(storm, walks)
 	       s->walks, s->walks_ended, s->refused, s->vmas, storm_changes);
 }
 
-/* --- files that come and go ------------------------------------------------------------ */
+/* --- files that are replaced ----------------------------------------------------------- */
 
 FIXTURE(files)
 {
@@ -1592,7 +1592,7 @@ FIXTURE_VARIANT(files)
 FIXTURE_VARIANT_ADD(files, ext4) { FS_NONE };
 FIXTURE_VARIANT_ADD(files, overlay) { FS_OVERLAY };
 
-/* Less than that are no storm, however long they take. */
+/* Fewer are not a storm, however long they take. */
 #define FILES_AT_LEAST 200
 
 static const char *files_dir;
@@ -1686,7 +1686,7 @@ FIXTURE_TEARDOWN(files)
 	rmdir(self->dir);
 }
 
-/* Syscall entry, on top of nothing; the writer runs on another CPU. */
+/* Syscall entry, in task context; the writer runs on another CPU. */
 static void run_files_storm(struct __test_metadata *_metadata, FIXTURE_DATA(files) *self,
 			    struct bpf_program *prog)
 {
@@ -1710,7 +1710,7 @@ static void run_files_storm(struct __test_metadata *_metadata, FIXTURE_DATA(file
 		TH_LOG("line %u, asked at %#llx: %#llx, offset %#llx, %u:%u ino %llu, gen %u",
 		       s->why, s->first_wrong_asked_at, r->start, r->offset, r->dev_major,
 		       r->dev_minor, r->ino, r->generation);
-	/* Otherwise nothing was tried. */
+	/* Otherwise nothing was tested. */
 	EXPECT_LT(1000, s->points);
 	if (files_have_generation)
 		EXPECT_LT(100, files_reused);
@@ -1814,7 +1814,7 @@ static unsigned int flags_of(int prot, bool shared)
 	       (shared ? PROCMAP_QUERY_VMA_SHARED : 0);
 }
 
-/* One system call, and what it means for the model. 0, or the line where it failed. */
+/* Makes one system call and updates the model. Returns 0, or the line that failed. */
 static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 {
 	struct fuzz_page *pages = self->skel->bss->fuzz_pages, *p;
@@ -1837,7 +1837,7 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 		return 0;
 	case 1 ... 3:
 		shared = fuzz_pick(f, 2);
-		/* The files are open for reading alone. */
+		/* The files are opened read-only. */
 		if (shared && file < FUZZ_FILES)
 			prot &= ~PROT_WRITE;
 		if (mmap(at, nr * PAGE_SIZE, prot, MAP_FIXED | MAP_NORESERVE |
@@ -1846,7 +1846,7 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 			 file < FUZZ_FILES ? self->files[file] : -1,
 			 file < FUZZ_FILES ? first * PAGE_SIZE : 0) == MAP_FAILED)
 			return __LINE__;
-		/* Behind shared anonymous memory there is a file, of which we know nothing. */
+		/* Shared anonymous memory has a file, whose identity is unknown. */
 		if (shared && file == FUZZ_FILES)
 			return munmap(at, nr * PAGE_SIZE) ? __LINE__ :
 			       (memset(p, 0, nr * sizeof(*p)), 0);
@@ -1878,7 +1878,7 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 		p->mapped = 0;
 		return 0;
 	case 8:
-		/* Other contents, with a build ID of their own. */
+		/* New contents, with a new build ID. */
 		if (file == FUZZ_FILES)
 			return 0;
 		self->skel->bss->fuzz_contents[file] += 1 + fuzz_pick(f, 1000);
@@ -1905,8 +1905,7 @@ static bool fuzz_saw_all(const struct fuzz_seen *seen)
 
 /*
  * NMIs and hard interrupts on top of a task that maps, unmaps, protects, moves and
- * overwrites at random: but for those that meet it at this, they see its mappings as
- * it knows them.
+ * overwrites at random. Except during such a change, they must see the expected mappings.
  */
 TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 {
@@ -1924,16 +1923,16 @@ TEST_F_TIMEOUT(fuzz, mappings, FUZZ_TIMEOUT)
 	ASSERT_NE(NULL, self->skel->links.fuzz_nmi);
 	storm_stop = false;
 	ASSERT_EQ(0, pthread_create(&self->nmis, NULL, send_nmis, &failed));
-	/* On a slow machine, some seconds see no NMI or no known file. */
+	/* On a slow machine, some seconds pass without an NMI or a build ID. */
 	end = now() + FUZZ_PATIENCE;
 	while ((fuzz_goes_on(&self->fuzz) || (now() < end && !fuzz_saw_all(seen))) && !line &&
 	       !READ_ONCE(seen->wrong)) {
 		line = fuzz_step(self);
 		err = errno;
-		/* An interrupt on this CPU sees what the program has written by now. */
+		/* An interrupt on this CPU sees all writes up to here. */
 		barrier();
 		WRITE_ONCE(self->skel->bss->fuzz_changing, 0);
-		/* Time to be interrupted in. */
+		/* Time to be interrupted. */
 		for (i = fuzz_pick(&self->fuzz, 20000); i; i--)
 			barrier();
 		WRITE_ONCE(self->skel->bss->fuzz_changing, 1);
@@ -1983,7 +1982,7 @@ FIXTURE_SETUP(split)
 	for (i = 0; i < SPLITS; i++)
 		ASSERT_EQ(0, mprotect(storm_arena + i * SPLIT_SIZE + 2 * PAGE_SIZE, PAGE_SIZE,
 				      PROT_READ));
-	/* The page behind is where a walk has seen all. */
+	/* A walk that reaches the next page has seen all. */
 	ASSERT_EQ(0, mprotect(storm_arena + SPLITS * SPLIT_SIZE, PAGE_SIZE, PROT_EXEC));
 	self->skel->bss->arena = (uintptr_t)storm_arena;
 	if (pin_to_cpu(0))
@@ -2013,8 +2012,8 @@ static void *split_writer(void *arg)
 }
 
 /*
- * Syscall entry, interrupts on; the writer runs on another CPU. Where the
- * iterator says that it could not go on, the walk is taken up from there.
+ * Syscall entry, interrupts on; the writer runs on another CPU. If the
+ * iterator reports an error, the walk is repeated.
  */
 TEST_F(split, iterator)
 {
@@ -2068,14 +2067,14 @@ FIXTURE_TEARDOWN(end)
 	task_vma__destroy(self->skel);
 }
 
-/* Maps above all that is mapped, when the walk has seen its end. */
+/* Maps a page above all others once the walk has reached its end. */
 static void *map_above(void *arg)
 {
 	FIXTURE_DATA(end) *self = arg;
 	int n = pin_to_cpu(1);
 	char *top;
 
-	/* From now on the program may keep CPU 0 to itself. */
+	/* From now on the program may occupy CPU 0. */
 	WRITE_ONCE(self->ready, true);
 	while (!READ_ONCE(self->skel->bss->at_end))
 		barrier();
@@ -2090,8 +2089,8 @@ static void *map_above(void *arg)
 }
 
 /*
- * Syscall entry, interrupts on. After a NULL comes NULL, whatever is mapped meanwhile: a
- * program that the verifier lets pass would otherwise add a pointer to an address.
+ * Syscall entry, interrupts on. NULL must follow NULL, whatever is mapped meanwhile: a
+ * program that the verifier accepts could otherwise add a pointer to an address.
  */
 TEST_F(end, stays)
 {
@@ -2140,7 +2139,7 @@ static pid_t start_sleeper(void)
 	return pid;
 }
 
-/* Syscall entry: those of others are held, which takes interrupts that are on. */
+/* Syscall entry: the mm of another task is held, which needs interrupts on. */
 TEST(other_task)
 {
 	struct task_vma *skel = task_vma__open();
@@ -2157,7 +2156,7 @@ TEST(other_task)
 	syscall(SYS_getppid);
 	EXPECT_EQ(1, skel->bss->seen.runs);
 	EXPECT_EQ(0, skel->bss->other_err[0]);
-	/* And [vsyscall], which is no mapping. */
+	/* /proc/PID/maps also has [vsyscall], which is not a mapping. */
 	EXPECT_LT(10, skel->bss->other_vmas);
 	lines = count_maps(pid);
 	EXPECT_TRUE(lines == (int)skel->bss->other_vmas || lines - 1 == (int)skel->bss->other_vmas)
@@ -2175,15 +2174,15 @@ TEST(other_task)
 	task_vma__destroy(skel);
 }
 
-/* Of the task that is walked, in memory that it shares with the one that walks. */
+/* State of the walked task, in memory shared with the walking task. */
 struct walked {
 	pid_t mapper, executer;
 	unsigned long forks;
 };
 
 /*
- * Maps, and forks a child that executes another program, which exits; and so on. Its
- * copy of the sentinel stays, until the child has another mm.
+ * Maps, and forks a child that executes another program and exits, in a loop. The child
+ * has a copy of the sentinel until it has another mm.
  */
 static void map_and_fork(struct walked *w)
 {
@@ -2213,8 +2212,8 @@ static void map_and_fork(struct walked *w)
 }
 
 /*
- * Syscall entry, on another CPU than the task that is walked. First the task that forks,
- * then its children, which execute and exit.
+ * Syscall entry, on a different CPU than the walked task. First the forking task, then
+ * its children, which exec and exit.
  */
 TEST(foreign)
 {
@@ -2266,10 +2265,10 @@ TEST(foreign)
 	EXPECT_EQ(0, forks.err);
 	EXPECT_LT(10, execs.walks);
 	EXPECT_EQ(0, execs.wrong);
-	/* It has none after exec(). */
+	/* There is no sentinel after exec(). */
 	EXPECT_LT(0, execs.missing);
 	EXPECT_EQ(0, execs.twice);
-	/* It has exited, and the next one is not there yet. */
+	/* One child has exited, and the next does not exist yet. */
 	EXPECT_LT(0, execs.no_mm + execs.no_task);
 	EXPECT_EQ(0, execs.err);
 	TH_LOG("forking: %llu walks, %llu complete, %llu left something out, %llu busy",
@@ -2280,7 +2279,7 @@ TEST(foreign)
 	task_vma__destroy(skel);
 }
 
-/* LSM hook within prlimit(), where the task's alloc_lock is taken: only current needs none. */
+/* LSM hook within prlimit(), which holds the task's alloc_lock: only current needs none. */
 TEST(alloc_lock)
 {
 	struct task_vma *skel = task_vma__open();
@@ -2346,7 +2345,7 @@ TEST(no_vma_lock)
 
 /*
  * fentry within fork(), interrupts on: the walk sees all mappings that are not copied yet,
- * as it does where it leaves out without a word what it can't lock.
+ * also on kernels that silently skip mappings they can't lock.
  */
 TEST(forking)
 {
@@ -2358,14 +2357,14 @@ TEST(forking)
 	skel->bss->look_at_copy = VMAS_COPIED;
 	ASSERT_LT(VMAS_COPIED + 5, n);
 	load_query(_metadata, skel, skel->progs.in_fork, NULL);
-	/* What was mapped to load it. */
+	/* Count again: loading added mappings. */
 	n = read_maps();
 	run_child(_metadata, skel, do_nothing, 0);
 	EXPECT_EQ(n - VMAS_COPIED, skel->bss->seen.nr_vmas);
 	task_vma__destroy(skel);
 }
 
-/* Syscall entry: the file of the mapping at which a program leaves a walk is not held. */
+/* Syscall entry: a program that leaves a walk early does not keep a file reference. */
 TEST(left_walk)
 {
 	struct task_vma *skel = task_vma__open();
@@ -2436,13 +2435,13 @@ FIXTURE_TEARDOWN(writer)
 	task_vma__destroy(self->skel);
 }
 
-/* Maps and unmaps until there are @samples; returns how often it had to wait. */
+/* Maps and unmaps until there are @samples; returns the number of waits. */
 static unsigned long map_and_unmap(struct task_vma *skel, unsigned long samples)
 {
 	unsigned int i;
 	void *p;
 
-	/* One of another kind may be under way, with the lock, until the next begins. */
+	/* A sample of the previous kind may hold the lock until the next one starts. */
 	skel->bss->samples = 0;
 	while (READ_ONCE(skel->bss->samples) < 2)
 		barrier();
@@ -2459,7 +2458,7 @@ static unsigned long map_and_unmap(struct task_vma *skel, unsigned long samples)
 
 /*
  * Hard interrupt, 4 kHz, on top of a thread that maps nothing, while this one maps and
- * unmaps: only what the program does can keep this one waiting.
+ * unmaps: only the program can make this one wait.
  */
 TEST_F(writer, contention)
 {
@@ -2481,7 +2480,7 @@ TEST_F(writer, contention)
 	find_vma = map_and_unmap(self->skel, WRITER_SAMPLES);
 	TH_LOG("bpf_find_vma(): %llu of %llu samples answered, the writer waited %lu times",
 	       self->skel->bss->answered, self->skel->bss->samples, find_vma);
-	/* Otherwise the next number says nothing. */
+	/* Otherwise the next number is meaningless. */
 	EXPECT_LT(0, find_vma);
 
 	self->skel->bss->with_find_vma = false;
@@ -2502,8 +2501,8 @@ TEST_F(writer, contention)
 }
 
 /*
- * Hard interrupt, 4 kHz, on top of a thread that maps, protects and unmaps: the mapping
- * that is looked up is none of these, so there is always an answer.
+ * Hard interrupt, 4 kHz, on top of a thread that maps, protects and unmaps other mappings
+ * than the one looked up: all lookups succeed.
  */
 TEST_F(writer, own)
 {
@@ -2521,7 +2520,7 @@ TEST_F(writer, own)
 	for (walk = 0; walk < 2; walk++) {
 		WRITE_ONCE(bss->with_walk, walk);
 		WRITE_ONCE(bss->answered, 0);
-		/* What interrupts between these two is answered, and not counted. */
+		/* A sample between these two is answered, but not counted. */
 		WRITE_ONCE(bss->samples, 0);
 		while (READ_ONCE(bss->samples) < WRITER_SAMPLES)
 			for (i = 0; i < 100; i++) {
@@ -2578,7 +2577,7 @@ FIXTURE_TEARDOWN(exit)
 	task_vma__destroy(self->skel);
 }
 
-/* Does /proc still know what the child had mapped? */
+/* Does /proc still list the child's mapping? */
 static bool proc_knows(pid_t pid, const void *map, unsigned long ino)
 {
 	unsigned long start, end, found;
@@ -2597,7 +2596,7 @@ static bool proc_knows(pid_t pid, const void *map, unsigned long ino)
 	return knows;
 }
 
-/* CHILDREN children are sampled at the system call that is their last but for exit(). */
+/* Samples CHILDREN children at system call @nr, right before they exit. */
 static void sample_children(struct __test_metadata *_metadata, FIXTURE_DATA(exit) *self,
 			    const char *what, int nr)
 {
@@ -2638,7 +2637,7 @@ static void sample_children(struct __test_metadata *_metadata, FIXTURE_DATA(exit
 	       (bss->attributed[AT_SAMPLE] - had[AT_SAMPLE]) * 100 / CHILDREN);
 }
 
-/* Syscall entry, task_work and sched_process_exit of processes that do not live long. */
+/* Syscall entry, task_work and sched_process_exit of short-lived processes. */
 TEST_F(exit, race)
 {
 	sample_children(_metadata, self, "exit_group", SYS_exit_group);

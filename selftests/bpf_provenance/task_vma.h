@@ -7,7 +7,7 @@
 /* More mappings than a test program has. */
 #define MAX_VMAS 512
 
-/* What the iterator says of a VMA. */
+/* A VMA as returned by the iterator. */
 struct seen_vma {
 	__u64 start, end, pgoff, flags;
 };
@@ -19,44 +19,44 @@ struct record {
 	__u8 build_id_status, build_id_len, reserved[2], build_id[20], reserved2[4];
 };
 
-/* What one program saw in its context, on top of the task that it watches alone. */
+/* Results of one program in its context; it only watches the target task. */
 struct seen {
-	__u64 runs;		/* how often it ran */
-	__u64 in_context;	/* and of these in the context that it is for */
-	__u64 walks;		/* of these, walks that could begin */
-	__u64 complete;		/* and of these, walks that came to the end */
+	__u64 runs;		/* number of runs */
+	__u64 in_context;	/* runs in the context under test */
+	__u64 walks;		/* walks that started */
+	__u64 complete;		/* walks that reached the end */
 	__u64 find_vma;		/* calls of bpf_find_vma() that succeeded */
 	__u64 queries;		/* point queries that succeeded, of QUERIES in each run */
 	__u64 stacks;		/* stacks whose first frame has a build ID */
-	__s64 walk_err;		/* what the last walk began, or ended, with */
-	__s64 query_err;	/* what the last query failed with */
-	__s64 find_vma_first;	/* what the very first bpf_find_vma() returned */
-	__s64 find_vma_err;	/* what the last bpf_find_vma() failed with */
+	__s64 walk_err;		/* start or end status of the last walk */
+	__s64 query_err;	/* error of the last query that failed */
+	__s64 find_vma_first;	/* result of the very first bpf_find_vma() */
+	__s64 find_vma_err;	/* error of the last bpf_find_vma() that failed */
 	__u32 nr_vmas, nr_files, nr_records, find_vma_calls;
-	__u32 nr_has_file;	/* of nr_vmas, also where vm_file can't be had */
+	__u32 nr_has_file;	/* VMAs with a file, even if vm_file is not available */
 };
 
 #define QUERIES 20
-#define ASKED_FOR 16		/* at once: more than a CPU has room for */
+#define ASKED_FOR 16		/* requests at once: more than a CPU has room for */
 #define TOKENS 16
-#define VMAS_COPIED 10		/* before a look is taken in fork() */
+#define VMAS_COPIED 10		/* VMAs copied before the check in fork() */
 
 /* --- the storms --------------------------------------------------------------- */
 
-#define WORK_PAGES 4		/* of a slot; the page behind them is a sentinel */
+#define WORK_PAGES 4		/* per slot; the next page is a sentinel */
 #define SLOT_SIZE ((WORK_PAGES + 1) * PAGE_SIZE)
 #define SLOTS 16
 /*
- * The arena is mapped twice, side by side. What lies at the address arena + i *
- * ARENA_SIZE + x belongs to the file n at the offset n * ARENA_SIZE + x, for some n.
+ * The arena is mapped twice, side by side. Address arena + i * ARENA_SIZE + x maps
+ * file n at offset n * ARENA_SIZE + x, for some n.
  */
 #define ARENA_SIZE (SLOTS * SLOT_SIZE)
 #define ARENAS 2
 #define FILES 4
 
 /*
- * Mappings of a page, each of another file, which is made for it and unlinked. The
- * offset in pages says which one: IDENTITY() of its inode.
+ * Mappings of one page, each of its own new, unlinked file. The offset in pages
+ * identifies the file: IDENTITY() of its inode.
  */
 #define FILE_SLOTS 16
 #define IDENTITY(ino, generation) \
@@ -64,34 +64,34 @@ struct seen {
 
 struct storm {
 	__u64 asked, again, passes, wrong;
-	__u64 points, unmapped;	/* of single addresses: what has it, or nothing */
+	__u64 points, unmapped;	/* single addresses: mapped, not mapped */
 	__u64 walks, walks_ended, refused, vmas;
 	struct record first_wrong;
 	__u64 first_wrong_asked_at;
 	__u32 why;		/* line of task_vma.bpf.c */
 };
 
-/* Mappings whose second page is split off and merged again, and a sentinel behind. */
+/* Mappings whose second page is split off and merged again, followed by a sentinel. */
 #define SPLITS 32
 #define SPLIT_SIZE (3 * PAGE_SIZE)
 
 struct split_storm {
-	__u64 walks;		/* that came to the end */
-	__u64 given_up;		/* that left something out, in as many attempts as a walk has */
-	__u64 errors;		/* attempts that left something out */
+	__u64 walks;		/* that reached the end */
+	__u64 given_up;		/* walks that were incomplete in every attempt */
+	__u64 errors;		/* incomplete attempts */
 	__u64 dropped;		/* first pages missing, though always mapped */
 	__u64 sentinels_missing, sentinels_twice;
 };
 
-/* Walks over a task that forks, maps, executes and exits meanwhile. */
+/* Walks over a task that forks, maps, execs and exits at the same time. */
 struct foreign {
 	__u64 asked, walks, complete;
-	__u64 left_out;		/* walks that left something out */
+	__u64 left_out;		/* incomplete walks */
 	__u64 no_task, no_mm, busy;
 	__u64 vmas;
 	__u64 wrong;		/* steps that go backwards, or out of the address space */
 	__u64 missing, twice;	/* of the sentinel, in complete walks */
-	__s64 err;		/* another one */
+	__s64 err;		/* any other error */
 };
 
 #define SENTINEL 0x7e0000000000UL
@@ -101,11 +101,11 @@ struct foreign {
 #define FUZZ_PAGES 64
 #define FUZZ_FILES 3
 
-/* What is mapped at a page, as the task itself knows it. */
+/* Expected mapping of a page, updated by the task itself. */
 struct fuzz_page {
 	__u64 offset;
 	__u32 flags;		/* as in a record */
-	__s32 file;		/* FUZZ_FILES: none, that is anonymous memory */
+	__s32 file;		/* FUZZ_FILES: none, anonymous memory */
 	__u32 mapped;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The code of Documentation/bpf/task_vma.rst, as it stands there: the BPF programs are
- * loaded and run, and user space resolves their records.
+ * Tests the code of Documentation/bpf/task_vma.rst unchanged: the BPF programs are loaded
+ * and run, and user space resolves their records.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ FIXTURE_SETUP(task_vma_doc)
 	int query;
 
 	self->skel = task_vma_doc__open_and_load();
-	/* Also where the kfuncs are missing. */
+	/* Must load even without the kfuncs. */
 	ASSERT_NE(NULL, self->skel);
 	query = libbpf_find_vmlinux_btf_id("bpf_task_vma_query", BPF_TRACE_FENTRY);
 	if (query < 0)
@@ -122,7 +122,7 @@ TEST_F(task_vma_doc, sample)
 	ASSERT_LE(0, event);
 	self->link = bpf_program__attach_perf_event(self->skel->progs.on_sample, event);
 	ASSERT_NE(NULL, self->link);
-	/* The harness ends a test that never gets there. */
+	/* The harness times out a test that never gets there. */
 	while (!r.found) {
 		spin_documented();
 		ASSERT_LE(0, ring_buffer__consume(self->ring));
@@ -163,7 +163,7 @@ TEST_F(task_vma_doc, walks)
 
 	self->link = bpf_program__attach(self->skel->progs.on_sys_enter);
 	ASSERT_NE(NULL, self->link);
-	/* Maps nothing any more from here on. */
+	/* No new mappings from here on. */
 	ASSERT_EQ(0, count_maps(&nr, &files));
 	bss->walk_err = 1;
 	bss->target = gettid();

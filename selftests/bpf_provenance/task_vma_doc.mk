@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# task_vma_doc has the code of a document.
+# task_vma_doc includes the code of a document.
 
 TASK_VMA_DOC := $(top_srcdir)/Documentation/bpf
 

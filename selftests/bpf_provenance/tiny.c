@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The smallest program there is: what bench executes. Linked with nolibc. */
+/* The smallest possible program, executed by bench. Linked with nolibc. */
 
 int main(void)
 {

@@ -32,10 +32,7 @@ enum feature {
 	FEATURES,
 };
 
-/*
- * Does the kernel have @f? Needs no privilege. A kernel without BTF has none of them,
- * as far as this function can find out.
- */
+/* Does the kernel have @f? Needs no privilege. Always false for a kernel without BTF. */
 bool has_feature(enum feature f);
 
 /* Report on stderr that @f is missing, and @what is reduced without it. */
@@ -55,12 +52,12 @@ extern const char *command_name;
 void say(const char *fmt, ...) __printf(1, 2);
 
 /*
- * Are these capabilities, an array that ends with -1, effective? If not, print which are
- * missing. CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON.
+ * Are the capabilities in @caps, which ends with -1, effective? If not, print the missing
+ * ones. CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON.
  */
 bool have_caps(const int *caps);
 
-/* Is this one effective? Prints nothing. */
+/* Is @cap effective? Prints nothing. */
 bool have_cap(int cap);
 
 /* Is @err the result of a missing capability? */
@@ -77,8 +74,8 @@ long parse_number(struct argp_state *state, const char *arg, const char *what,
 long parse_ring_pages(struct argp_state *state, const char *arg);
 
 /*
- * Flush @f and, unless it is stdout, close it. Returns 0, or -1 after printing that @name
- * could not be written, and why.
+ * Flush @f and, unless it is stdout, close it. Returns 0, or -1 after printing why @name
+ * could not be written.
  */
 int finish_output(FILE *f, const char *name);
 
@@ -104,7 +101,7 @@ uint64_t clock_ns(clockid_t clock);
 /* @s as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD. */
 void json_string(FILE *f, const char *s);
 
-/* @s with control characters, which could change a terminal, as \ooo, as in /proc. */
+/* @s with control characters as \ooo, as in /proc, because they can change a terminal. */
 void print_clean(FILE *f, const char *s);
 
 /* @len bytes as hexadecimal digits. */

@@ -9,7 +9,7 @@
 #include "bpfprov.h"
 #include "bpftext.h"
 
-/* The kernel's limit is 256 subprograms, and some that it adds. */
+/* The kernel's limit is 256 subprograms, plus those it adds. */
 #define MAX_SUBPROGS	512
 
 void bpf_text_tag(const char *name, uint8_t *tag)

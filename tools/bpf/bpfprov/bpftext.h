@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The text of BPF programs that are loaded. */
+/* The text of loaded BPF programs. */
 #ifndef __BPFPROV_BPFTEXT_H
 #define __BPFPROV_BPFTEXT_H
 

@@ -3,7 +3,7 @@
  * The hooks that restrict a cgroup to its addresses.
  *
  * Each reads the policy once, through a map in a map, so replacing it is a single update:
- * a hook uses either the old or the new policy as a whole. Without a policy they refuse.
+ * a hook uses either the old or the new policy as a whole. Without a policy, hooks refuse.
  */
 #include <linux/bpf.h>
 #include <linux/errno.h>
@@ -452,7 +452,7 @@ int autobind(struct bpf_sock_addr *ctx)
 
 	if (!p)
 		return REFUSE;
-	/* bind() gives no localhost address: this one is from local_source(). */
+	/* bind() never sets a localhost address: local_source() did. */
 	if (ctx->user_family == AF_INET) {
 		if (p->allowed && is_localhost4(ctx->user_ip4))
 			return ALLOW;

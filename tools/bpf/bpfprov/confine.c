@@ -30,7 +30,7 @@
 #define BPFFS_MAGIC	0xcafe4a11
 /* Size of a path: CONFINE_DIR and an ID. */
 #define DIR_SIZE	64
-/* Advice for a cgroup that is removed and made again. */
+/* Advice for a cgroup that is removed and recreated. */
 #define REMAKE	"a unit's ExecStartPre=+bpfprov confine --self ... confines each new one"
 
 static struct {
@@ -254,7 +254,7 @@ static int lock_dir(const char *dir, bool make)
 		close(fd);
 		return -1;
 	}
-	/* The previous owner of the lock may have removed it, and another made it again. */
+	/* The previous lock owner may have removed it, and another process recreated it. */
 	if (fstat(fd, &mine) || stat(dir, &there) || mine.st_ino != there.st_ino ||
 	    mine.st_dev != there.st_dev) {
 		close(fd);
@@ -272,7 +272,7 @@ static int pinned(const char *dir, const char *name)
 	return bpf_obj_get(path);
 }
 
-/* Is the link pinned, and attached? One that was detached has no cgroup. */
+/* Is the link pinned and attached? A detached link has no cgroup. */
 static bool is_attached(const char *dir, const char *name)
 {
 	struct bpf_link_info info = {};
@@ -356,7 +356,7 @@ static int attach(struct hook *hooks, int cgroup, const char *dir)
 		fd = bpf_link_create(bpf_program__fd(hooks[i].prog), cgroup,
 				     bpf_program__expected_attach_type(hooks[i].prog), NULL);
 		err = fd < 0 ? -errno : 0;
-		/* A link that was detached is still pinned. */
+		/* A detached link is still pinned. */
 		unpin(dir, hook_names[i]);
 		snprintf(path, sizeof(path), "%s/%s", dir, hook_names[i]);
 		if (!err && bpf_obj_pin(fd, path))
@@ -466,7 +466,7 @@ static void use_all_protocols(struct confine_bpf *skel)
 
 enum state {
 	CONFINED,
-	NOT_WHOLE,	/* the cgroup exists, and a hook is not attached */
+	NOT_WHOLE,	/* the cgroup exists, but a hook is not attached */
 	REMADE,		/* another cgroup has its path */
 	REMOVED,
 };
@@ -792,7 +792,7 @@ static int was_confined(void *ctx, const char *dir, const char *id)
 	return policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE;
 }
 
-/* The path of the cgroup of this process, without the one that systemd starts helpers in. */
+/* The path of this process's cgroup, without the child in which systemd starts helpers. */
 static int own_cgroup(char *path, size_t size)
 {
 	static const char control[] = "/.control";
@@ -865,7 +865,7 @@ int cmd_confine(int argc, char **argv)
 		.args_doc = "CGROUP --ip ADDR [--ip ADDR6]\n[CGROUP] --show\nCGROUP --remove",
 		.doc = doc,
 	};
-	/* CAP_SYS_ADMIN: to read a policy that is in force, by its ID. */
+	/* CAP_SYS_ADMIN: to read the current policy by its ID. */
 	static const int caps[] = { CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN, -1 };
 	char path[CGROUP_PATH], own[CGROUP_PATH], dir[DIR_SIZE], id[24];
 	int cgroup, lock, rc = BPFPROV_OK;

@@ -23,7 +23,7 @@ struct policy {
 	__u32 ip6[4];
 	/*
 	 * Addresses of the previous policy: a socket that one hook bound before the policy
-	 * was replaced passes the hook after it. 0: there is none.
+	 * was replaced passes the next hook. 0: there is none.
 	 */
 	__u32 old_ip4;
 	__u32 old_ip6[4];

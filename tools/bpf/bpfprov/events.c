@@ -2,13 +2,13 @@
 /*
  * bpfprov events - BPF programs as they are loaded and unloaded.
  *
- * With attr.bpf_subprog each record stands alone, and has a number: records are
- * printed in that order, and a missing number is a lost record. A record may be read
- * later than its successor, which is in another CPU's ring, so records after a gap are
- * held back for a while.
+ * With attr.bpf_subprog, records are self-contained and numbered: they are printed in
+ * that order, and a missing number is a lost record. A record may be read after its
+ * successor, which is in another CPU's ring, so records after a gap are held back for
+ * a while.
  *
- * Without it, records name a program's ID and tag only, and the rest is asked of
- * the kernel, which has forgotten a program that was there for a moment.
+ * Without it, records have only a program's ID and tag. The rest is queried from the
+ * kernel, which fails if the program is already unloaded.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #define HOLD_NS		50000000ULL
 #define MAX_PENDING	1000000
-/* Programs that are remembered: more than most have at once. */
+/* Limit of remembered programs: more than are usually loaded. */
 #define MAX_PROGS	65536
 
 static struct {
@@ -319,8 +319,8 @@ static struct {
 	uint64_t real;			/* CLOCK_REALTIME - CLOCK_BOOTTIME, now */
 	struct pending *pending;
 	size_t count, room;
-	uint64_t next;			/* the number that comes next; 0: any */
-	uint64_t begin, end;		/* CLOCK_BOOTTIME: all rings were there, and read */
+	uint64_t next;			/* the next expected number; 0: any */
+	uint64_t begin, end;		/* CLOCK_BOOTTIME: all rings were open, and read */
 	uint64_t events, lost, gone, counted;
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */
@@ -548,7 +548,7 @@ static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
 
 /*
  * Print the next record in order, and records that were held for HOLD_NS when the rings
- * were read @now; with @all, everything that was written before stream.end. Gaps from before
+ * were read at @now; with @all, every record written before stream.end. Gaps from before
  * all rings were open are not losses.
  */
 static void release(uint64_t now, bool all)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov features - find kernel features by the kernel's BTF, which any user may read.
+ * bpfprov features - detect kernel features by the kernel's BTF, which any user may read.
  * No program is loaded, and no event is opened.
  */
 #include <bpf/btf.h>
@@ -12,7 +12,7 @@
 static const struct {
 	const char *name;
 	const char *what;
-	/* A function, or a value of an enum, that comes with it. */
+	/* A function or enum value that was added with it. */
 	const char *func;
 	const char *enum_name, *value;
 } features[FEATURES] = {

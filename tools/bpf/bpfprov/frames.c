@@ -15,7 +15,7 @@
 /* Bounds the memory: samples beyond it are counted as dropped. */
 #define MAX_STACKS	131072
 #define MAX_UNIQUE	1048576
-/* How many mappings of a process are searched for a file. */
+/* Limit of mappings of a process to search for a file. */
 #define MAX_MAPPINGS	4096
 
 #define FRAME_KEY offsetof(struct frame, count)
@@ -194,7 +194,7 @@ static bool add_path(const uint8_t *id, size_t len, const char *path, int pid)
 	struct binary *b;
 	bool is_new;
 
-	/* [vdso] and the like, //anon, memfds. */
+	/* [vdso] etc., //anon, memfds. */
 	if (*path != '/' || path[1] == '/')
 		return false;
 	b = binary_get(id, len);
@@ -227,7 +227,7 @@ static void read_mmap2(const struct perf_event_header *h)
 		.generation = r->generation,
 	};
 	/*
-	 * It has none, or the kernel could not read it in the context of mmap(). A later
+	 * No build ID, or the kernel could not read it in the context of mmap(). A later
 	 * sample may have it.
 	 */
 	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, r->pid))
@@ -428,7 +428,7 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *
 	f.is_return = i > 0;
 	switch (u->status) {
 	case BPF_STACK_BUILD_ID_VALID:
-		/* Kernels before this series take the next mapping where there is none. */
+		/* Older kernels use the next mapping if there is none. */
 		if ((int64_t)u->offset < 0) {
 			f.kind = NOWHERE;
 			break;

@@ -14,7 +14,7 @@
 #include "symbols.h"
 #include "texts.h"
 
-/* Indices of equal things, by hash: an open table that grows. */
+/* A growing open hash table of indices, to find equal entries. */
 struct table {
 	uint32_t *slots;	/* index + 1; 0: free */
 	size_t size, used;

@@ -26,7 +26,7 @@
 #include "bpfprov.h"
 #include "maps.h"
 
-/* The longest segment of notes that is read. */
+/* Larger note segments are not read. */
 #define MAX_NOTES	(1 << 20)
 
 static struct {

@@ -42,9 +42,9 @@ void maps_close(struct maps *m);
 int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
 
 /*
- * Open @path for reading, if it is a regular file, and the one that @key, which may be
- * NULL, identifies. The path may come from another mount namespace and name anything
- * here: a device or a FIFO is not opened. Returns a descriptor or -1.
+ * Open @path for reading, if it is a regular file and matches @key, which may be NULL.
+ * The path may come from another mount namespace and name anything here: a device or a
+ * FIFO is not opened. Returns a descriptor or -1.
  */
 int open_file(const char *path, const struct file_key *key);
 
@@ -52,10 +52,10 @@ int open_file(const char *path, const struct file_key *key);
 size_t fd_build_id(int fd, uint8_t *id);
 
 /*
- * Open the file that @pid has mapped, by its build ID @id, padded with zeroes, or if @by_key
+ * Open a file that @pid has mapped, by its build ID @id, padded with zeroes, or if @by_key
  * by the struct file_key in @id. This finds files that were deleted, replaced or belong to
- * another mount namespace, and those for which stat() has another device than /proc/PID/maps,
- * as on overlayfs and btrfs. Returns a descriptor or -1.
+ * another mount namespace, and those for which stat() reports another device than
+ * /proc/PID/maps, as on overlayfs and btrfs. Returns a descriptor or -1.
  */
 int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key);
 

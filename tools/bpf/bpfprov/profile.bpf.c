@@ -35,8 +35,8 @@ struct {
 } cgroup SEC(".maps");
 
 /*
- * Buffer for a sample, of which only the used part is copied to the ring. The program does
- * not interrupt itself on a CPU.
+ * Buffer for a sample. Only the used part is copied to the ring. The program does not
+ * interrupt itself on a CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -46,8 +46,8 @@ struct {
 } scratch SEC(".maps");
 
 /*
- * As in the kernel, which adds fields at the end only: a kernel without the kfunc
- * has no such type either.
+ * As in the kernel, which only adds fields at the end. A kernel without the kfunc
+ * does not have this type, either.
  */
 struct vma_record {
 	__u64 start, end, offset, ino, mm;
@@ -97,7 +97,7 @@ struct task_struct {
 
 #define MAX_PID_NS_LEVEL 32
 
-/* The number of the current process in the PID namespace @pid_ns; 0: it has none there. */
+/* The PID of the current process in the PID namespace @pid_ns; 0: it has none there. */
 static __always_inline __u32 tgid_in_ns(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -115,7 +115,7 @@ static __always_inline __u32 tgid_in_ns(void)
 }
 
 /*
- * What is mapped at a frame's address, when the stack has no build ID for it. Returns
+ * Look up the mapping at a frame's address, if the stack has no build ID for it. Returns
  * true for a build ID.
  */
 static __always_inline bool query(struct bpf_stack_build_id *frame)

@@ -3,10 +3,10 @@
  * bpfprov profile - sample stacks of user and kernel code.
  *
  * User frames are a build ID and a file offset, taken in the interrupt of the sample, so
- * processes that end soon are resolved too. Paths of files come from the mmap records of
+ * short-lived processes are resolved, too. Paths of files come from the mmap records of
  * all processes, and from /proc for processes that run already. BPF text comes from the
  * list of loaded programs and from load and unload records, and is looked up by the time
- * of the sample. Names are looked up when sampling has ended.
+ * of the sample. Names are looked up after sampling.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -360,7 +360,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	skel->rodata->only_tgid = env.pid;
 	skel->rodata->pid_ns = own_pid_ns();
 	skel->rodata->only_cgroup = cgroup >= 0;
-	/* Room for 64 samples per CPU of the maximum size, or for ten times as many usual ones. */
+	/* Room for 64 samples of maximum size per CPU, or for ten times as many usual ones. */
 	for (size = 1 << 20; size < (size_t)cpus * 64 * sizeof(struct sample);)
 		size *= 2;
 	bpf_map__set_max_entries(skel->maps.ring, size);

@@ -98,7 +98,7 @@ static void name_all(void)
 		fprintf(stderr, "\r\033[K");
 }
 
-/* In a folded stack, ";" and control characters have a meaning. */
+/* In a folded stack, ";" and control characters are special. */
 static void put_clean(FILE *out, const char *s)
 {
 	for (; *s; s++)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Look up the names, and write all stacks; @hz is how often they were sampled. */
+/* Look up the names, and write all stacks; @hz is the sampling frequency. */
 void profile_write(FILE *out, bool json, long hz);
 
 /* CPU seconds of this process so far. */

@@ -115,7 +115,7 @@ static void ring_read(struct rings *rs, struct ring *r, ring_fn fn, void *ctx)
 			memcpy(rs->record, h, h->size);
 		}
 		h = (struct perf_event_header *)rs->record;
-		if (h->size < sizeof(*h))	/* cannot be */
+		if (h->size < sizeof(*h))	/* cannot happen */
 			break;
 		tail += h->size;
 		/* The record was copied: free its room before calling @fn, which may take long. */

@@ -49,7 +49,7 @@ static size_t count;
 static uint64_t dropped;
 
 /*
- * The inode's generation, which /proc does not show, is 0 then: it is compared where both
+ * /proc does not show the inode's generation, which is 0 then: compare it only if both
  * have one.
  */
 #define KEY_SIZE offsetof(struct file_key, generation)
@@ -204,7 +204,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[1]);
 	p.fd = fds[0];
-	/* Not interrupted by a signal that comes right before poll(): hence the timeout. */
+	/* A signal right before poll() does not interrupt it: hence the timeout. */
 	while (pid > 0 && got < size - 1 && !interrupted()) {
 		if (poll(&p, 1, 200) <= 0)
 			continue;
@@ -223,7 +223,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	return pid > 0 && !status && *path;
 }
 
-/* libdw would also decompress a file that is not ELF, to whatever size. */
+/* libdw would also decompress a file that is not ELF, to any size. */
 static bool is_elf(int fd)
 {
 	char magic[SELFMAG];
@@ -279,7 +279,7 @@ static int find_file(struct binary *b, char *path, size_t size)
 	return fd < 0 ? open_debug(b, path, size) : fd;
 }
 
-/* Does the file have the checksum that a .gnu_debuglink demands? */
+/* Does the file have the checksum from .gnu_debuglink? */
 static bool has_crc(int fd, GElf_Word want)
 {
 	uint8_t buf[65536];
@@ -430,7 +430,7 @@ static void open_current(struct binary *b)
 	current.debug_only = current.elf && has_no_text(current.elf);
 }
 
-/* The name of what is at @offset of the current file. */
+/* The symbol at @offset of the current file. */
 static const char *find_symbol(uint64_t offset, bool is_return)
 {
 	struct layout layout = {};
@@ -452,7 +452,7 @@ static const char *find_symbol(uint64_t offset, bool is_return)
 		name = dwfl_module_addrinfo(current.mod, offset - p.p_offset + p.p_vaddr +
 					    current.bias - is_return, &into, &sym, NULL, NULL,
 					    NULL);
-		/* The nearest one below, which can have ended before. */
+		/* The nearest symbol below may end before the address. */
 		if (name && (!sym.st_size || into < sym.st_size))
 			return name;
 	}
@@ -471,8 +471,8 @@ char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outc
 	char *name = NULL;
 
 	/*
-	 * libdw maps the file, and whoever owns it can truncate it. The longjmp() leaves
-	 * libdw in the middle of a look-up, so what it has of this file is not used again.
+	 * libdw maps the file, and its owner can truncate it. The longjmp() leaves libdw
+	 * in the middle of a lookup, so its data of this file is not used again.
 	 */
 	sigaction(SIGBUS, &sa, &old);
 	if (sigsetjmp(truncated, 1)) {
@@ -486,7 +486,7 @@ char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outc
 			open_current(b);
 		}
 		found = find_symbol(offset, is_return);
-		/* Copied, because it is in the file. */
+		/* Copy it: it points into the file. */
 		name = found ? strndup(found, MAX_NAME) : NULL;
 	}
 	sigaction(SIGBUS, &old, NULL);

@@ -21,8 +21,8 @@ enum outcome {
 	NO_FILE_NOT_KEPT,	/* the kernel does not keep it */
 	ANONYMOUS,	/* no file is mapped: JIT-compiled code, vdso */
 	NOT_MAPPED,	/* nothing is mapped: not an address of code */
-	NO_MAPPING,	/* it is not known what was mapped there */
-	NO_ROOM,	/* there were more files than are kept */
+	NO_MAPPING,	/* the mapping is not known */
+	NO_ROOM,	/* over the limit of files */
 	NOT_LOOKED_UP,	/* interrupted by the user */
 	OUTCOMES,
 };
@@ -31,13 +31,13 @@ enum outcome {
 struct binary;
 
 /*
- * The file with this build ID, or with length 0 and these BUILD_ID_MAX bytes that
- * name its inode. An ID of BUILD_ID_MAX bytes may be a shorter one that is padded with
+ * The file with this build ID or, if @len is 0, with the inode that the BUILD_ID_MAX
+ * bytes at @id identify. An ID of BUILD_ID_MAX bytes may be a shorter one, padded with
  * zeroes, as in stacks. NULL: there are too many.
  */
 struct binary *binary_get(const uint8_t *id, size_t len);
 
-/* It was mapped as @path by @pid. */
+/* Record that @pid mapped it as @path. */
 void binary_path(struct binary *b, const char *path, int pid);
 
 /* Its short name: that of the file, or the start of the build ID; never NULL. */
@@ -48,13 +48,13 @@ const char *binary_where(const struct binary *b);
 void binary_id(const struct binary *b, char *hex, size_t size);
 
 /*
- * The name of what is at @offset of the file; @is_return: it is a return address, and
- * the call before it is meant. The caller frees the string; NULL: there is none. @outcome
- * becomes SYMBOLIZED, NO_SYMBOL or UNREADABLE, and is left alone if there is no such file.
- * The file is looked for where it was mapped, below /usr/lib/debug, and with
- * debuginfod-find; then its debug file.
+ * The symbol at @offset of the file; @is_return: it is a return address, so look up the
+ * call before it. The caller frees the string; NULL: there is none. @outcome becomes
+ * SYMBOLIZED, NO_SYMBOL or UNREADABLE, and is unchanged if the file is not found. The file
+ * is searched where it was mapped, below /usr/lib/debug, and with debuginfod-find; then
+ * its debug file.
  *
- * One file is open at a time: ask for all symbols of a file before those of the next.
+ * One file is open at a time: look up all symbols of a file before those of the next.
  */
 char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outcome *outcome);
 

@@ -13,7 +13,7 @@
 struct text_life {
 	struct bpf_text text;
 	uint64_t from, until;	/* from 0: not known; until UINT64_MAX: still loaded */
-	bool keep;		/* a frame has its number */
+	bool keep;		/* a frame refers to it */
 };
 
 struct texts {

@@ -61,7 +61,7 @@ void unlink_when_killed(const char *path)
 {
 	char first = *path;
 
-	/* For a signal in between: the first byte is written last. */
+	/* A signal may come in between: write the first byte last. */
 	*unlink_path = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (first)
@@ -80,7 +80,7 @@ uint64_t clock_ns(clockid_t clock)
 
 void catch_signals(void)
 {
-	/* Without SA_RESTART: waiting system calls must end. */
+	/* Without SA_RESTART: blocking system calls must end. */
 	struct sigaction sa = { .sa_handler = on_signal }, old;
 
 	sigaction(SIGINT, &sa, NULL);
