@@ -12,7 +12,12 @@ maintainer_tree()
 {
 	tiny_kernel "$1"
 	mkdir "$1/scripts"
-	printf '#!/bin/sh\necho "A Maintainer <a@maintainer.invalid> (maintainer:LIB)"\necho "list@lists.invalid (open list:LIB)"\n' >"$1/scripts/get_maintainer.pl"
+	cat >"$1/scripts/get_maintainer.pl" <<-'EOF'
+		#!/bin/sh
+		echo '"A Maintainer" <a@maintainer.invalid> (maintainer:LIB)'
+		echo '"A Reviewer (Company)" <r@reviewer.invalid> (reviewer:LIB [CORE] (all of it))'
+		echo 'list@lists.invalid (open list:LIB [CORE] (all of it))'
+	EOF
 	chmod +x "$1/scripts/get_maintainer.pl"
 	git -C "$1" init -q
 	git -C "$1" config user.name "A Sender"
@@ -135,6 +140,11 @@ bisect()
 	[ "$status" = 0 ]
 	[[ $output == *"send-email --dry-run"*"a@maintainer.invalid"* ]]
 	cd "$BUILD/mail/series-a"
+	diff recipients - <<-EOF
+		Cc: "A Reviewer (Company)" <r@reviewer.invalid>
+		Cc: list@lists.invalid
+		To: A Maintainer <a@maintainer.invalid>
+	EOF
 	[ -f v2-0000-cover-letter.patch ]
 	[ -f v2-0002-lib-Add-new.c.patch ]
 	grep -q "^base-commit: $(git -C "$HOME/theirs" rev-parse HEAD)" v2-0000-cover-letter.patch
