@@ -111,20 +111,21 @@ struct build_id_bucket {
 	struct hlist_head head;
 };
 
-DEFINE_STATIC_KEY_FALSE(build_id_cache_key);
-EXPORT_SYMBOL(build_id_cache_key);
+/*
+ * Can entries be inserted? Written under switch_lock, read under the lock of a bucket;
+ * elsewhere a hint. Not a static key: anyone who may open a perf event for its own task
+ * could then interrupt all CPUs.
+ */
+bool build_id_cache_on __read_mostly;
 
 /* Made when the cache is first switched on, and never freed. */
 static struct build_id_bucket *buckets;
 static unsigned int bucket_bits;
 static struct kmem_cache *entry_cache;
 
-/* May entries be inserted? Written under switch_lock, read under the lock of a bucket. */
-static bool filling;
-
 static bool have_table(void)
 {
-	/* The key is not a barrier. Pairs with the release in make_table(). */
+	/* build_id_cache_on is not a barrier. Pairs with the release in make_table(). */
 	return smp_load_acquire(&buckets);
 }
 
@@ -269,7 +270,7 @@ int vma_snapshot_build_id(struct mm_struct *mm, const struct vma_snapshot *snap,
 
 	if (!snap->inode || snap->anon)
 		return -ENOENT;
-	if (!static_branch_unlikely(&build_id_cache_key))
+	if (!READ_ONCE(build_id_cache_on))
 		return -EOPNOTSUPP;
 
 	err = cache_read(snap->inode, build_id, size);
@@ -356,7 +357,7 @@ static struct build_id_entry *fill_begin(const struct file *file,
 	struct build_id_bucket *b;
 	bool inserted = false;
 
-	if (!static_branch_unlikely(&build_id_cache_key) || !have_table() ||
+	if (!READ_ONCE(build_id_cache_on) || !have_table() ||
 	    !cacheable_file(file, mapping))
 		return NULL;
 	/* Without an entry nothing is lost, and the task may be returning to user mode. */
@@ -369,7 +370,7 @@ static struct build_id_entry *fill_begin(const struct file *file,
 	spin_lock(&inode->i_lock);
 	spin_lock(&b->lock);
 	old = bucket_find(b, inode);
-	if (READ_ONCE(filling) &&
+	if (READ_ONCE(build_id_cache_on) &&
 	    !(old && (old->state == BUILD_ID_PENDING || entry_matches(old, inode)))) {
 		if (old)
 			bucket_remove(b, old);
@@ -714,15 +715,13 @@ static u8 sysctl_build_id_cache = 1;
 static void switch_on(void)
 {
 	lockdep_assert_held(&switch_lock);
-	if (filling || !sysctl_build_id_cache)
+	if (build_id_cache_on || !sysctl_build_id_cache)
 		return;
 	if (make_table()) {
 		pr_warn_once("no memory for the table, build IDs are not kept\n");
 		return;
 	}
-	WRITE_ONCE(filling, true);
-	/* Only for readers: writers test the flag of their inode. */
-	static_branch_enable(&build_id_cache_key);
+	WRITE_ONCE(build_id_cache_on, true);
 }
 
 static void switch_off(void)
@@ -730,10 +729,10 @@ static void switch_off(void)
 	struct build_id_bucket *b;
 
 	lockdep_assert_held(&switch_lock);
-	if (!filling)
+	if (!build_id_cache_on)
 		return;
 	/* A fill sees this under the lock of the bucket, or its entry is removed here. */
-	WRITE_ONCE(filling, false);
+	WRITE_ONCE(build_id_cache_on, false);
 	for (b = buckets; b < buckets + (1UL << bucket_bits); b++) {
 		scoped_guard(spinlock, &b->lock)
 			while (b->nr)
@@ -741,7 +740,6 @@ static void switch_off(void)
 		/* IOP_BUILD_ID stays: it means that there may be an entry. */
 		cond_resched();
 	}
-	static_branch_disable(&build_id_cache_key);
 }
 
 static void switch_off_idle(struct work_struct *work)
@@ -761,7 +759,7 @@ static DECLARE_DELAYED_WORK(idle_work, switch_off_idle);
  * are mapped or build IDs are requested. A failure is not reported: then build
  * IDs are read each time, as they are without the cache.
  *
- * Context: process; may sleep, takes cpus_read_lock().
+ * Context: process; may sleep.
  */
 void build_id_cache_get(void)
 {

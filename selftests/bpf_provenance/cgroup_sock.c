@@ -1354,6 +1354,11 @@ FIXTURE_SETUP(fail_nth)
 	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
 	if (variant->proto == PING)
 		allow_ping(_metadata);
+	/* A packet for which there was no memory is sent again soon, not after seconds. */
+	if (is_sctp(variant->proto)) {
+		ASSERT_EQ(0, write_value("/proc/sys/net/sctp/rto_min", "10"));
+		ASSERT_EQ(0, write_value("/proc/sys/net/sctp/rto_initial", "10"));
+	}
 }
 
 FIXTURE_TEARDOWN(fail_nth)
