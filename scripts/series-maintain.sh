@@ -227,41 +227,77 @@ programs_of()
 		sed 's,.*/,,; s,\.c$,,' | paste -sd,
 }
 
+# prog_tests_of NAME: the tests of test_progs that the series adds.
+prog_tests_of()
+{
+	local list
+	mapfile -t list < <(patches_of "$1")
+	sed -nE 's,^\+\+\+ b/tools/testing/selftests/bpf/prog_tests/(.*)\.c$,\1,p' "${list[@]/#/$PATCHES/}" |
+		sort -u | paste -sd,
+}
+
+# verdict LOG: "N pass", or "no" and the tests that did not.
+verdict()
+{
+	local failed
+	failed=$(sed -nE -e 's/^not ok [0-9]+ ([^ ]+).*/\1/p' \
+		-e 's/^#[0-9]+(\/[0-9]+)? +(.*):FAIL.*/\2/p' "$1" | sort -u | paste -sd' ')
+	if [ -n "$failed" ]; then
+		echo "no: $failed"
+	else
+		echo "$(grep -cE '^ok [0-9]+ |^#[0-9]+(/[0-9]+)? .*:OK' "$1") pass"
+	fi
+}
+
+# Each series is built in one tree, with the configuration of base and prod. A series that
+# adds no Kconfig symbol finds most objects of base in ccache.
 cmd_test()
 {
-	local name c out bad=0 row progs kernel=$BUILD/out/bisect
+	local name c out bad=0 row progs kernel=$BUILD/out/alone log=$BUILD/log/series-test
+	local storm=${STORM_SECONDS:-1} fuzz=${FUZZ_SECONDS:-1}
 	need_series
 	scratch
-	mkdir -p "$kernel"
+	mkdir -p "$kernel" "$log"
 	exec 6>"$kernel/run.lock"
-	flock -n 6 || die "another series bisect or test is under way"
-	worktree "$BUILD/bisect" base
+	flock -n 6 || die "another series test is under way"
+	worktree "$BUILD/alone" base
 	[ $# -gt 0 ] || mapfile -t row < <(series_names)
 	[ $# -gt 0 ] || set -- "${row[@]}"
-	printf '%-28s %-8s %-8s %-8s %s\n' series applies builds boots tests | tee "$out/table"
+	printf '%-28s %-8s %-8s %-8s %s\n' series applies builds boots tests | tee "$log/table"
 	for name; do
 		series_names | grep -qx "$name" || die "give the name of a series: $(series_names | paste -sd" ")"
 		row=(no - - -)
 		if c=$(tree_alone "$name"); then
 			row[0]=yes row[1]=no
-			plain_git -C "$BUILD/bisect" checkout -q -f --detach "$c"
-			progs=$(programs_of "$BUILD/bisect")
-			if "$TOP/scripts/build" kernel bisect &&
-					{ [ -z "$progs" ] || "$TOP/scripts/build" selftests bisect; }; then
+			plain_git -C "$BUILD/alone" checkout -q -f --detach "$c"
+			progs=$(programs_of "$BUILD/alone")
+			if "$TOP/scripts/build" kernel alone >&2 &&
+					{ [ -z "$progs" ] || "$TOP/scripts/build" selftests alone >&2; }; then
 				row[1]=yes row[2]=no
-				if "$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" -- true; then
-					row[2]=yes
-					row[3]=none
-				fi
+				"$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" -- true >&2 && row[2]=yes
 			fi
+			: >"$log/$name"
 			if [ "${row[2]}" = yes ] && [ -n "$progs" ]; then
-				row[3]=no
-				SELFTESTS=$kernel/selftests "$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" \
-					-t "$progs" && row[3]=pass
+				SELFTESTS=$kernel/selftests STORM_SECONDS=$storm FUZZ_SECONDS=$fuzz \
+					"$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" --silence-timeout 900 \
+					--test-timeout 4800 --log "$log/$name.d" -t "$progs" >&2 || [ $? = 1 ] ||
+					echo "not ok 0 guest" >>"$log/$name"
+				cat "$log/$name.d/results" >>"$log/$name"
 			fi
+			# Those of the whole series: test_progs takes a quarter of an hour to build.
+			progs=$(prog_tests_of "$name")
+			if [ "${row[2]}" = yes ] && [ -n "$progs" ]; then
+				"$TOP/scripts/build" test_progs prod >&2
+				SELFTESTS=$BUILD/out/prod/test_progs "$TOP/vmtest/vmtest.sh" -q \
+					--kernel "$kernel/bzImage" --memory 4096 --silence-timeout 900 \
+					--test-timeout 1600 --log "$log/$name.progs" -- /mnt/guest-regress "$progs" >&2 ||
+					echo "not ok 0 guest" >>"$log/$name"
+				cat "$log/$name.progs/results" >>"$log/$name"
+			fi
+			[ "${row[2]}" != yes ] || row[3]=$(verdict "$log/$name")
 		fi
-		[[ " ${row[*]} " != *" no "* ]] || bad=1
-		printf '%-28s %-8s %-8s %-8s %s\n' "$name" "${row[@]}" | tee -a "$out/table"
+		[[ " ${row[*]} " != *" no"* ]] || bad=1
+		printf '%-28s %-8s %-8s %-8s %s\n' "$name" "${row[@]}" | tee -a "$log/table"
 	done
 	return $bad
 }
