@@ -4,9 +4,13 @@
 
 usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one a line; of those
                                                that tests catch; of those that change PATH
-       mutants.py check FILE TREE              does each one fit the kernel tree TREE?
+       mutants.py check FILE TREE              does each one fit the kernel tree TREE, and its
+                                               litmus tests?
        mutants.py apply FILE TREE              put all of them into TREE, each switched off
-       mutants.py kinds FILE NAME...           "NAME TAB" run, alone, litmus:TEST or a verdict
+       mutants.py kinds FILE NAME...           "NAME TAB" run, alone, litmus or a verdict
+       mutants.py litmus FILE TREE NAME...     the files of their litmus tests in the kernel tree
+       mutants.py proofs FILE TREE HERD NAME...   "NAME TAB VERDICT" lines, of herd7's output for
+                                               these files
        mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
        mutants.py verdicts FILE RESULTS CONSOLE   of the guest: "NAME TAB VERDICT" lines
 
@@ -18,7 +22,9 @@ The file has a block for each mutant, with an empty line after it:
     -TEXT                   the text as it is: once in the tree, or the first one after
     +TEXT                   the text as it becomes; MUTANT is true in the mutant alone
     caught-by TEST: REGEX   a test that must fail, and what it must print then
-    caught-by litmus: NAME  the litmus test NAME has this variant: no test has to notice
+    caught-by litmus: TEST: LINE   the litmus test has a variant without this line, in which the
+                            bad state is reachable. Where the test has the line several times,
+                            LINE is continued with those after it
     survives REASON         nobody notices, and why that is right
     alone                   optional: what it leaves in the guest would fail later tests
 
@@ -30,6 +36,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import litmus
 from ktap import ere, lines_of, rows, run_of
 
 SWITCH = "kernel_mutant"
@@ -84,7 +91,13 @@ class Mutant:
     def kind(self) -> str:
         if self.tests:
             return "alone" if self.alone else "run"
-        return f"litmus:{self.caught_by[0][1]}" if self.caught_by else f"explained: {self.survives}"
+        return "litmus" if self.caught_by else f"explained: {self.survives}"
+
+    @property
+    def proofs(self) -> list[tuple[str, str]]:
+        """Litmus tests, and the line that a variant of each lacks."""
+        return [(test, line) for kind, name in self.caught_by if kind == "litmus"
+                for test, _, line in [name.partition(": ")]]
 
     def problem(self) -> str:
         if not self.places or not all(p.old for p in self.places):
@@ -93,6 +106,8 @@ class Mutant:
             return "has no MUTANT in the new text"
         if bool(self.caught_by) == bool(self.survives):
             return "needs either caught-by or survives"
+        if not all(line for _, line in self.proofs):
+            return "names no line of the litmus test"
         return ""
 
 
@@ -175,6 +190,51 @@ def report(errors: list[str]) -> int:
     return 1 if errors else 0
 
 
+def file_of(test: str, tree: Path) -> Path:
+    found = list(tree.glob(f"Documentation/litmus-tests/*/{test}.litmus"))
+    if len(found) != 1:
+        raise ValueError(f"{len(found) or 'no'} litmus tests {test}")
+    return found[0]
+
+
+def variant_of(name: str, line: str, tree: Path) -> tuple[litmus.Test, litmus.Variant]:
+    test = litmus.read(file_of(name, tree))
+    found = test.changed(line)
+    if len(found) != 1:
+        raise ValueError(f"{name} has {len(found) or 'no'} variants without: {line}")
+    if found[0].want != "Sometimes":
+        raise ValueError(f"{name} without '{line}' must be {found[0].want}")
+    return test, found[0]
+
+
+def without_variant(mutants: dict[str, Mutant], tree: Path) -> list[str]:
+    """Mutants whose litmus test does not have the variant that they name."""
+    errors = []
+    for mutant in mutants.values():
+        for name, line in mutant.proofs:
+            try:
+                variant_of(name, line, tree)
+            except ValueError as error:
+                errors.append(f"mutant {mutant.name}: {error}")
+    return errors
+
+
+def proof(mutant: Mutant, tree: Path, herd: Path) -> str:
+    """The verdict on a mutant that no test has to notice."""
+    try:
+        found, errors = litmus.found_in(herd)
+        if errors:
+            return f"failed: herd7: {errors[0]}"
+        for name, line in mutant.proofs:
+            test, _ = variant_of(name, line, tree)
+            for v in test.variants:
+                if why := litmus.wrong(v, found.get(v.name)):
+                    return f"failed: litmus test {v.name}: {why}"
+    except (OSError, ValueError) as error:
+        return f"failed: {error}"
+    return "proven by the model: " + "; ".join(f"{name} without {line}" for name, line in mutant.proofs)
+
+
 def sections(lines: list[str]) -> dict[str, list[str]]:
     """The lines after each line of guest-mutants that names a mutant."""
     found: dict[str, list[str]] = {}
@@ -225,6 +285,10 @@ def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str])
             print(f"{name}\t{without(printed[1:])}")
 
 
+# Arguments before the names of mutants.
+PLACES = {"litmus": 1, "proofs": 2}
+
+
 def main(argv: list[str]) -> int:
     if len(argv) < 2:
         print(__doc__, file=sys.stderr)
@@ -239,15 +303,23 @@ def main(argv: list[str]) -> int:
             if mutant.tests or not (guest or paths):
                 print(mutant.name)
     elif command == "check" and len(rest) == 1:
-        return report(edits(mutants, Path(rest[0]))[1])
+        return report(edits(mutants, Path(rest[0]))[1] + without_variant(mutants, Path(rest[0])))
     elif command == "apply" and len(rest) == 1:
         return apply(mutants, Path(rest[0]))
-    elif command in ("kinds", "batch") and rest:
-        if unknown := [name for name in rest if name not in mutants]:
+    elif command in ("kinds", "batch", "litmus", "proofs") and len(rest) > (places := PLACES.get(command, 0)):
+        if unknown := [name for name in rest[places:] if name not in mutants]:
             sys.exit(f"no mutant {unknown[0]}")
-        chosen = [mutants[name] for name in rest]
+        chosen = [mutants[name] for name in rest[places:]]
         if command == "kinds":
             print("\n".join(f"{m.name}\t{m.kind}" for m in chosen))
+        elif command == "litmus":
+            tests = sorted({test for m in chosen for test, _ in m.proofs})
+            # proofs reports those that are not there.
+            for test in tests:
+                for path in Path(rest[0]).glob(f"Documentation/litmus-tests/*/{test}.litmus"):
+                    print(path)
+        elif command == "proofs":
+            print("\n".join(f"{m.name}\t{proof(m, Path(rest[0]), Path(rest[1]))}" for m in chosen))
         else:
             print("\n".join(f"{m.number} {m.name} {','.join(m.tests)}" for m in chosen))
             if not any(m.alone for m in chosen):

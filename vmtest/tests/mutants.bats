@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# The list of mutants, and what is made of a guest's results: no kernel, no VM.
+# The list of mutants, and what is made of a guest's results, and of herd7's: no kernel, no VM.
 
 VMTEST=$BATS_TEST_DIRNAME/..
 
@@ -19,6 +19,22 @@ setup()
 	printf 'obj-y = a.o\n' >tree/kernel/Makefile
 	printf '%s\n' '// SPDX' '#include <a.h>' 'int f(void)' '{' '	if (a || b)' '		return 1;' '	smp_mb();' '}' \
 		'int g(void)' '{' '	smp_mb();' '}' >tree/net/a.c
+	mkdir -p tree/Documentation/litmus-tests/x
+	cat >tree/Documentation/litmus-tests/x/order.litmus <<-'END'
+	C order
+
+	{}
+
+	P0(int *a)
+	{
+		smp_mb(); // without: Sometimes
+		WRITE_ONCE(*a, 1);
+		smp_mb(); // without: Sometimes
+		WRITE_ONCE(*a, 2); // WRITE_ONCE(*a, 3): Never
+	}
+
+	exists (a=1)
+	END
 	cat >list <<-'END'
 	# two in one line, and a litmus test's
 	mutant first
@@ -40,7 +56,7 @@ setup()
 	-	smp_mb();
 	+	if (!MUTANT)
 	+		smp_mb();
-	caught-by litmus: order
+	caught-by litmus: order: smp_mb(); WRITE_ONCE(*a, 1);
 
 	mutant fourth
 	file kernel/Makefile
@@ -110,7 +126,7 @@ of()
 	mutants names kernel/Makefile
 	[ -z "$output" ]
 	mutants kinds first third fourth
-	[ "$output" = $'first\trun\nthird\tlitmus:order\nfourth\texplained: nobody looks' ]
+	[ "$output" = $'first\trun\nthird\tlitmus\nfourth\texplained: nobody looks' ]
 	mutants batch second first
 	[ "$output" = $'2 second p.x.one\n1 first p.x.one,p.x.two\n0 none p.x.one,p.x.two' ]
 	mutants batch fifth
@@ -151,4 +167,66 @@ of()
 	mutants verdicts results console
 	[ "${lines[0]}" = $'first\tsurvived: all pass' ]
 	[ "${lines[1]}" = $'second\tcaught: the kernel complained: [4] WARNING: mm/a.c:1' ]
+}
+
+@test "mutants: a variant that the litmus test does not have, has twice, or does not need" {
+	local wrong
+	while IFS=$'\t' read -r wrong said; do
+		sed -i "s/^caught-by litmus: .*/caught-by litmus: $wrong/" list
+		mutants check tree
+		[ "$status" = 1 ]
+		[ "$output" = "mutant third: $said" ] || { echo "$output"; false; }
+	done <<-'END'
+	none: smp_mb();	no litmus tests none
+	order: smp_rmb();	order has no variants without: smp_rmb();
+	order: smp_mb();	order has 2 variants without: smp_mb();
+	order: WRITE_ONCE(\*a, 1);	order has no variants without: WRITE_ONCE(*a, 1);
+	order: WRITE_ONCE(\*a, 2);	order without 'WRITE_ONCE(*a, 2);' must be Never
+	END
+	sed -i "s/^caught-by litmus: .*/caught-by litmus: order/" list
+	mutants check tree
+	[ "$status" = 1 ]
+	[[ $output = *"third names no line of the litmus test" ]]
+}
+
+# herd NAME RESULT...: its output.
+herd()
+{
+	while [ $# -gt 0 ]; do
+		printf '%s\n' "Test $1 Allowed" "States 2" "a=1;" "a=2;" "Observation $1 $2 0 2" "Time $1 0.00" ""
+		shift 2
+	done >herd7
+}
+
+@test "mutants: proven where the variant reaches the bad state, and the whole test passes" {
+	mutants litmus tree third fourth
+	[ "$output" = "tree/Documentation/litmus-tests/x/order.litmus" ]
+	herd order Never order.1 Sometimes order.2 Sometimes order.3 Never
+	mutants proofs tree herd7 third
+	[ "$output" = $'third\tproven by the model: order without smp_mb(); WRITE_ONCE(*a, 1);' ]
+	herd order Never order.1 Never order.2 Sometimes order.3 Never
+	mutants proofs tree herd7 third
+	[ "$output" = $'third\tfailed: litmus test order.1: Sometimes was expected' ]
+	herd order Sometimes order.1 Sometimes order.2 Sometimes order.3 Never
+	mutants proofs tree herd7 third
+	[ "$output" = $'third\tfailed: litmus test order: Never was expected' ]
+	# The test of another line fails: then the model is not what was thought.
+	herd order Never order.1 Sometimes order.2 Sometimes order.3 Sometimes
+	mutants proofs tree herd7 third
+	[ "$output" = $'third\tfailed: litmus test order.3: Never was expected' ]
+}
+
+@test "mutants: nothing is proven by a litmus test that is not there, or did not run" {
+	herd order Never order.2 Sometimes order.3 Never
+	mutants proofs tree herd7 third
+	[ "$output" = $'third\tfailed: litmus test order.1: no result' ]
+	rm herd7
+	mutants proofs tree herd7 third
+	[[ $output = $'third\tfailed: '*"No such file"* ]]
+	herd order Never
+	rm tree/Documentation/litmus-tests/x/order.litmus
+	mutants litmus tree third
+	[ "$status" = 0 ] && [ -z "$output" ]
+	mutants proofs tree herd7 third
+	[ "$output" = $'third\tfailed: no litmus tests order' ]
 }
