@@ -154,7 +154,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 
 @test "ci choose: what changed comes first, the rest takes turns" {
 	printf '%s\n' 'mutant a' 'mutant b' >"$top/vmtest/mutants"
-	touch "$top"/vmtest/kconfig/{debug,kcsan,rt}.config
+	touch "$top"/vmtest/kconfig/{debug,kcsan,strict-kcsan,rt}.config
 	echo /build/ >"$top/.gitignore"
 	commit "$top"
 	printf '%s\n' '--- a/mm/x.c' '+++ b/mm/x.c' >"$top/patches/topic/one.patch"
@@ -171,7 +171,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	[[ ${lines[3]} = [acd] ]]
 	git -C "$top" -c user.name=x -c user.email=x@x.invalid commit -q --allow-empty -m x
 	ci choose
-	[[ ${lines[0]} = @(debug|kcsan|rt) ]]
+	[[ ${lines[0]} = @(debug|kcsan|strict-kcsan|rt) ]]
 	[ "$(printf '%s\n' "${lines[@]}" | sort -u | wc -l)" = 4 ]
 }
 
@@ -192,6 +192,27 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	ci bench no-such-name
 	[ "$status" = 2 ]
 	[ ! -s "$CALLS" ]
+}
+
+@test "ci check-debug: every flavour that doc/testing.md lists, with all counts" {
+	local f flavours
+	mapfile -t flavours < <(sed -n '/^| flavour | kernel |/,/^$/s/^| `\([a-z-]*\)` .*/\1/p' \
+		"$BATS_TEST_DIRNAME/../../doc/testing.md" | grep -vxE 'base|prod|bench' | sort)
+	[ "${#flavours[@]}" -ge 7 ]
+	fake_tools 'echo "bats ${!#}" >>"$CALLS"; echo "ok 1 x"'
+	mkdir -p "$top"/vmtest/tests/strict-kcsan
+	script series '[ "$1" != symbols ] || echo CONFIG_X'
+	ci check-debug
+	[ "$status" = 0 ]
+	[ "$(sed -n 's/^build kernel //p' "$CALLS" | grep -vx prod | sort)" = "$(printf '%s\n' "${flavours[@]}")" ]
+	for f in "${flavours[@]}"; do
+		[ "$f" = off ] || grep -q "^vm .*-f $f .*storms=\$" "$CALLS"
+	done
+	# It must notice planted faults, too.
+	grep -q '^build faults strict-kcsan$' "$CALLS"
+	grep -q '^bats .*/vmtest/tests/strict-kcsan$' "$CALLS"
+	[ "$(sed -n '/^FLAVOURS=/{s/.*="//; s/"//; p}' "$top/scripts/ci" | tr ' ' '\n' | sort)" = \
+		"$(printf '%s\n' "${flavours[@]}")" ]
 }
 
 # a_kernel_takes SECONDS: from scratch, on this machine.
@@ -223,7 +244,7 @@ fake_tools()
 	done
 	PATH=$BATS_TEST_TMPDIR/bin:$PATH
 	sed -i '/p.b/d' "$top/vmtest/expect.base"
-	for t in debug kcsan rt modular min; do
+	for t in debug kcsan strict-kcsan rt modular min; do
 		cp "$CALLS.prod" "$CALLS.$t"
 	done
 }
@@ -233,13 +254,13 @@ fake_tools()
 	ci_all 100 0
 	# A part that fails does not keep the next one from running.
 	[ "$status" = 1 ]
-	sed -E "s,$top/,,; s/ -.* -f / /; s/^(vm [a-z]+) .*/\1/; s/^(build kernel|vm) (debug|kcsan|rt)$/\1 sanitizer/" "$CALLS" |
+	sed -E "s,$top/,,; s/ -.* -f / /; s/^(vm [a-z-]+) .*/\1/; s/^(build kernel|vm) (debug|kcsan|strict-kcsan|rt)$/\1 sanitizer/" "$CALLS" |
 		grep -vE '^(build selftests|mutants --)' | head -n 8 | paste -sd, >"$CALLS.seen"
 	cat "$CALLS.seen" "$CALLS"
 	[[ $(cat "$CALLS.seen") == "core,bats scripts/tests,bats vmtest/tests,build kernel sanitizer,vm sanitizer,mutants "[a-e]\ [a-e]\ [a-e],* ]]
 	# The core, two of bats, the sanitizer's two, three mutants, perf, and the other flavours,
 	# of which off has no symbol to switch off: two each, and the warnings of min.
-	[ "${lines[-1]}" = "17 passed, 2 failed, 1 skipped" ]
+	[ "${lines[-1]}" = "19 passed, 2 failed, 1 skipped" ]
 	[[ $output == *" s  tests of the VM runner"* ]]
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
 	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
@@ -274,12 +295,12 @@ fake_tools()
 	! grep -qE '^(bats|build|vm|mutants [a-e])' "$CALLS" || return 1
 	[[ $output =~ "not run:".*"tests of the scripts (expected to take 1440 s, 4"[0-9]{3}" s of 4500 were spent)".*"perf (expected" ]]
 	# Both suites, the mutants, perf, and every flavour.
-	[ "${lines[-1]}" = "1 passed, 0 failed, 10 skipped" ]
+	[ "${lines[-1]}" = "1 passed, 0 failed, 11 skipped" ]
 	# Where a kernel takes 600 s there is time for more than the core, but not for all.
 	ci_all 600 3300
 	[ "$status" = 0 ]
 	[ "$(grep -c '^bats ' "$CALLS")" = 2 ]
-	! grep -qE '^build kernel (debug|kcsan|rt)$' "$CALLS" || return 1
+	! grep -qE '^build kernel (debug|kcsan|strict-kcsan|rt)$' "$CALLS" || return 1
 	[[ $output == *"not run:"*"flavour "*" (expected to take 1340 s, "* ]]
 }
 
