@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Optional
 
 import figures
+import kcsan
 from ktap import Result, Tally, by_name, ere, lines_of, read, read_all, rows
 
 HERE = Path(__file__).resolve().parent
@@ -252,6 +253,7 @@ DATA = {
     "vmtest/splats.deny": ("REGEX REASON", "REGEX"),
     "vmtest/splats.allow": ("REGEX REASON UNTIL", "REGEX"),
     "vmtest/splats.base": ("FLAVOUR REGEX REASON UNTIL", "REGEX"),
+    "vmtest/kcsan.known": ("ACCESSES SUBSYSTEM REASON UNTIL", "ACCESSES"),
     "vmtest/regress.known": ("REGEX RESULT REASON UNTIL", "REGEX"),
     "scripts/style.allow": ("REGEX REASON UNTIL", "REGEX"),
 }
@@ -266,8 +268,10 @@ def faults_of(row: list[str], columns: list[str]) -> list[str]:
     for name, value in zip(columns, row):
         if value != value.strip() and name != "REGEX":
             found.append(f"{name} has a space at an end")
-        if name in ("REASON", "UNTIL") and VAGUE.match(value):
+        if name in ("SUBSYSTEM", "REASON", "UNTIL") and VAGUE.match(value):
             found.append(f"{name} '{value}' does not stand by itself")
+        elif name == "ACCESSES" and (fault := kcsan.fault_of(value)):
+            found.append(fault)
         elif name == "OUTCOME" and value not in ("pass", "fail", "skip", "panic"):
             found.append(f"outcome {value}: pass, fail, skip or panic")
         elif name == "RESULT" and value not in ("FAIL", "SKIP"):
@@ -349,6 +353,7 @@ def main() -> int:
     p = command(lint, "the columns and reasons of the data files")
     p.add_argument("--top", default=TOP)
     figures.commands(command)
+    kcsan.commands(command)
     args = parser.parse_args()
     return args.run(args)
 

@@ -18,7 +18,7 @@ setup()
 	printf '%b\n' 'prod\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
 	printf '%b\n' 'key\tthe promise\tp.a' >"$top/vmtest/seeds.promises"
 	printf '%s\n' '<!-- seeds -->' '<!-- end of seeds -->' >"$top/README.md"
-	touch "$top"/vmtest/{regress.known,splats.allow,splats.base} "$top/scripts/style.allow"
+	touch "$top"/vmtest/{regress.known,kcsan.known,splats.allow,splats.base} "$top/scripts/style.allow"
 	script mutants 'echo "mutants $*" >>"$CALLS"
 		case $*,$# in
 		"--list --guest",2) printf "%s\n" a b c d e ;;

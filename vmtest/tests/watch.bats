@@ -86,6 +86,57 @@ vm()
 	[ "$status" = 5 ]
 }
 
+# kcsan_top: a checkout whose scripts/build decodes nothing, in which vmtest.sh is.
+kcsan_top()
+{
+	local top=$BATS_TEST_TMPDIR/top
+	mkdir -p "$top"/{scripts,vmtest}
+	cp "$BATS_TEST_DIRNAME"/../../scripts/common.sh "$top/scripts"
+	cp "$BATS_TEST_DIRNAME"/../{*.py,splats*,guest-*,vmtest.sh} "$top/vmtest"
+	printf 'read fs/inode.c:g / write mm/mmap.c:f\tmm\ta reason\ta condition\n' >"$top/vmtest/kcsan.known"
+	printf '%s\n' '#!/bin/bash' 'echo /' >"$top/scripts/fetch"
+	printf '%s\n' '#!/bin/bash' '[ "$1" = in ] && cat "$BUILD/out/$2/${!#}/reports"' >"$top/scripts/build"
+	chmod +x "$top"/scripts/{fetch,build}
+	VMTEST=$top/vmtest/vmtest.sh
+	export BUILD=$BATS_TEST_TMPDIR/build
+}
+
+# race FUNCTION: a report, as on the console.
+race()
+{
+	printf '[    1.0] %s\r\n' "==========" "BUG: KCSAN: data-race in f / $1" "" \
+		"write to 0xffff888 of 8 bytes by task 1 on cpu 0:" " f (mm/mmap.c:1)" "" \
+		"read to 0xffff888 of 8 bytes by task 2 on cpu 1:" " $1 (fs/inode.c:2)" "" "=========="
+}
+
+@test "watch: 5, a race that vmtest/kcsan.known does not list, on a flavour with KCSAN" {
+	kcsan_top
+	race g >"$BATS_TEST_TMPDIR/g"
+	race h >"$BATS_TEST_TMPDIR/h"
+	machine 'boot; { echo before; cat "$BATS_TEST_TMPDIR/g"; echo after; } >>"$console"; end 0'
+	vm -f kcsan --log "$BATS_TEST_TMPDIR/log"
+	[ "$status" = 0 ]
+	[[ $output == *"kcsan: 0 of 1 reports are not in vmtest/kcsan.known"* ]]
+	# All of the console is kept, and the report decoded.
+	[ "$(tr -d '\r' <"$BATS_TEST_TMPDIR/log/console" | head -n 3)" = $'before\n[    1.0] ==========\nafter' ]
+	grep -q 'listed: data-race in f / g' "$BATS_TEST_TMPDIR/log/console"
+	machine 'boot; cat "$BATS_TEST_TMPDIR"/[gh] >>"$console"; end 0'
+	vm -f kcsan
+	[ "$status" = 5 ]
+	[[ $output == *"kcsan: 1 of 2 reports are not in vmtest/kcsan.known"* ]]
+	[[ $output == *$'\nread fs/inode.c:h / write mm/mmap.c:f\tfs, mm\tTODO: why; 1 reports\tTODO: when\n'* ]]
+	[[ $output == *"BUG: KCSAN: data-race in f / h"* ]]
+	# Where a report gets lost, or none can be decoded, all count.
+	for broken in 'tail -n 4 "$BUILD/out/$2/${!#}/reports"' 'exit 1'; do
+		printf '%s\n' '#!/bin/bash' "$broken" >"$BATS_TEST_TMPDIR/top/scripts/build"
+		machine 'boot; cat "$BATS_TEST_TMPDIR/g" >>"$console"; end 0'
+		vm -f kcsan
+		[ "$status" = 5 ]
+	done
+	vm -f prod
+	[ "$status" = 5 ]
+}
+
 @test "watch: 6, the end without a status line, whatever was printed like one" {
 	machine 'boot; printf "exit 0\n%s is the token\nexit %s exit 0\n%s" "$token" "$token" "$token exi" >>"$results"'
 	vm

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reports of KCSAN, and vmtest/kcsan.known, the list of those that are no failure.
+
+A row of the list names both accesses of a race, in any order, as "ACCESS / ACCESS", or one,
+where KCSAN does not see the other. ACCESS is "KIND FILE:FUNCTION", with the innermost file,
+which may be one of an inline function, and the function as it is in the symbol table. After
+that may come its callers, each after " < ". KIND is what KCSAN prints, such as "read" or
+"write (marked)". Without "reordered" in it, it also stands for an access that was delayed past
+a barrier.
+
+A report that cannot be read or decoded is in no list.
+"""
+
+import argparse
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Iterator, Optional
+
+from ktap import lines_of, rows
+
+KNOWN = Path(__file__).resolve().with_name("kcsan.known")
+HEAD = "BUG: KCSAN: "
+LISTED = "listed: "
+KIND = r"(?:read-write|read|write|assert no (?:accesses|writes))(?: \((?:marked|reordered|marked, reordered)\))?"
+STAMP = re.compile(r"^\s*(?:\[ *[0-9.]+\])?(?:\[ *[TC][0-9]+\])?\s*")
+ACCESS = re.compile(rf"(?:race at unknown origin, with )?({KIND}) to 0x\S+ of \d+ bytes by (?:task|interrupt)")
+# As decode_stacktrace.sh prints it: function (inlined.h:12 (discriminator 2) file.c:345) module
+FRAME = re.compile(r"([A-Za-z_][\w.]*) \((([^ :]+):[0-9?]+.*)\)(?: +\[?\w+\]?)?")
+RAW = re.compile(r"([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: +\[?\w+\]?)?")
+LISTING = re.compile(rf"({KIND}) ([^ :]+):([A-Za-z_]\w*)((?: < [A-Za-z_]\w*)*)")
+# Of functions for all of the kernel, one alone names no race.
+SHARED = re.compile(r"(lib|arch/[a-z0-9]+/lib|kernel/kcsan)/")
+# Callers in a row that is printed.
+DEPTH = 2
+
+
+@dataclass
+class Access:
+    kind: str
+    file: str = ""
+    functions: list[str] = field(default_factory=list)
+    home: str = ""      # the file of the function
+
+    def __str__(self) -> str:
+        functions = self.functions[:DEPTH + 1] or ["?"]
+        return f"{self.kind} {self.file or '?'}:{' < '.join(functions)}"
+
+    def is_in(self, row: "Access") -> bool:
+        plain = re.sub(r" \(reordered\)|, reordered", "", self.kind)
+        return row.kind in (self.kind, plain) and row.file == self.file and \
+            row.functions == self.functions[:len(row.functions)]
+
+
+@dataclass
+class Report:
+    """A report, from its headline to the line of equals signs."""
+
+    headline: str
+    lines: list[str] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return " / ".join(sorted(map(str, self.accesses))) or self.headline
+
+    @property
+    def subsystem(self) -> str:
+        """A guess: the folders of both functions."""
+        folders = dict.fromkeys(str(Path(a.home).parent) for a in sorted(self.accesses, key=str) if a.home)
+        return ", ".join(folders) or "TODO"
+
+    def is_in(self, row: list[Access]) -> bool:
+        sides = self.accesses
+        if not sides or len(sides) != len(row):
+            return False
+        return any(all(a.is_in(r) for a, r in zip(order, row)) for order in (sides, sides[::-1]))
+
+
+def listing(text: str) -> Optional[list[Access]]:
+    """The accesses of a row, or nothing if it cannot be read."""
+    found = []
+    for side in text.split(" / "):
+        match = LISTING.fullmatch(side)
+        if not match:
+            return None
+        found.append(Access(match[1], match[2], [match[3], *match[4].split(" < ")[1:]]))
+    return found if len(found) <= 2 else None
+
+
+def fault_of(text: str) -> str:
+    """What is wrong with the accesses of a row."""
+    accesses = listing(text)
+    if accesses is None:
+        return f"accesses '{text}': KIND FILE:FUNCTION[ < CALLER...][ / ...]"
+    for access in accesses:
+        if SHARED.match(access.file) and len(access.functions) == 1:
+            return f"'{access}' is called from everywhere: add its caller"
+    return ""
+
+
+def read_frame(report: Report, line: str) -> None:
+    """Adds what a line has to the report."""
+    text = STAMP.sub("", line).strip()
+    if match := ACCESS.match(text):
+        report.accesses.append(Access(match[1]))
+    elif report.accesses and (match := FRAME.fullmatch(text) or RAW.fullmatch(text)):
+        access = report.accesses[-1]
+        if not access.functions and match.re is FRAME and match[3] != "??":
+            access.file = match[3]
+            access.home = re.findall(r"([^ :()]+):[0-9?]+", match[2])[-1]
+        # Not the compiler's suffixes.
+        access.functions.append(match[1].partition(".")[0])
+
+
+def read(lines: list[str]) -> Iterator[Report | str]:
+    """The reports, and the lines between them."""
+    report: Optional[Report] = None
+    for line in lines:
+        if HEAD in line:
+            if report:
+                yield report
+            report = Report(line.partition(HEAD)[2], [line])
+        elif report:
+            report.lines.append(line)
+            if "==========" in line:
+                yield report
+                report = None
+            else:
+                read_frame(report, line)
+        else:
+            yield line
+    if report:
+        yield report
+
+
+def kcsan(args: argparse.Namespace) -> int:
+    """Decoded reports, where "BUG: KCSAN:" of those in vmtest/kcsan.known becomes "listed:"."""
+    known = [r for row in rows(args.known) if (r := listing(row[0]))]
+    for entry in read(lines_of(args.reports)):
+        if isinstance(entry, str):
+            print(entry)
+            continue
+        first, *rest = entry.lines
+        if any(entry.is_in(row) for row in known):
+            first = first.replace(HEAD, LISTED)
+        print("\n".join([first, *rest]))
+    return 0
+
+
+def races(args: argparse.Namespace) -> int:
+    """One row for vmtest/kcsan.known for each race that consoles have and it does not."""
+    found: dict[str, tuple[int, Report]] = {}
+    for path in args.console:
+        for entry in read(lines_of(path)):
+            if isinstance(entry, Report):
+                found[str(entry)] = found.get(str(entry), (0,))[0] + 1, entry
+    known = [r for row in rows(args.known) if (r := listing(row[0]))]
+    for text, (n, report) in sorted(found.items(), key=lambda f: (-f[1][0], f[0])):
+        if not any(report.is_in(row) for row in known):
+            print(text, report.subsystem, f"TODO: why; {n} reports", "TODO: when", sep="\t")
+    return 0
+
+
+def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
+    p = command(kcsan, "reports of KCSAN, without the headline of those that are listed")
+    p.add_argument("reports")
+    p.add_argument("--known", default=KNOWN)
+    p = command(races, "rows for vmtest/kcsan.known that are missing")
+    p.add_argument("console", nargs="+")
+    p.add_argument("--known", default=KNOWN)
