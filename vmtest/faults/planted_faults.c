@@ -3,6 +3,7 @@
  * Deliberate faults, one at a time: what a flavour with detectors and vmtest.sh
  * have to notice. Loading the module with fault=NAME commits it. Never part of the series.
  */
+#include <linux/atomic.h>
 #include <linux/delay.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
@@ -82,30 +83,63 @@ static void refcount(void)
 
 static unsigned long counter;
 
+static void increment(void)
+{
+	counter++;
+	/* Or the compiler keeps it in a register all the time. */
+	barrier();
+}
+
+/* No race but in the memory model: there, increments may be after the store to locked. */
+static noinline void increment_without_release(void)
+{
+	static int locked;
+	int i;
+
+	if (cmpxchg_acquire(&locked, 0, 1))
+		return;
+	for (i = 0; i < 100; i++)
+		increment();
+	WRITE_ONCE(locked, 0);
+	/* KCSAN delays an access until the function returns. */
+	udelay(10);
+}
+
+static void (*step)(void);
+
 static int racer(void *unused)
 {
 	while (!kthread_should_stop()) {
-		counter++;
-		/* Or the compiler keeps it in a register all the time. */
-		barrier();
+		step();
 		cond_resched();
 	}
 	return 0;
 }
 
-static void race(void)
+static void step_twice(void (*function)(void))
 {
 	unsigned long end = jiffies + 5 * HZ;
-	struct task_struct *task = kthread_run(racer, NULL, "racer");
+	struct task_struct *task;
 
+	step = function;
+	task = kthread_run(racer, NULL, "racer");
 	if (WARN_ON(IS_ERR(task)))
 		return;
 	while (time_before(jiffies, end)) {
-		counter++;
-		barrier();
+		step();
 		cond_resched();
 	}
 	kthread_stop(task);
+}
+
+static void race(void)
+{
+	step_twice(increment);
+}
+
+static void missing_release(void)
+{
+	step_twice(increment_without_release);
 }
 
 /* Such a lock sleeps in a PREEMPT_RT kernel. */
@@ -165,6 +199,7 @@ static const struct {
 	{ "use_after_free", use_after_free },
 	{ "refcount", refcount },
 	{ "race", race },
+	{ "missing_release", missing_release },
 	{ "spinlock_in_atomic", spinlock_in_atomic },
 	{ "hang", hang },
 	{ "no_nmi", no_nmi },

@@ -1,0 +1,16 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0
+# What only KCSAN with CONFIG_KCSAN_WEAK_MEMORY has to notice.
+
+load ../faults
+
+@test "faults: the module alone does no harm" {
+	commit none
+	[ "$status" = 0 ]
+}
+
+@test "faults: a missing release" {
+	commit missing_release
+	[ "$status" = 5 ]
+	[[ $output == *"BUG: KCSAN: data-race in"*"planted_faults"*"reordered"* ]]
+}
