@@ -4,7 +4,7 @@
 A row of the list names both accesses of a race, in any order, as "ACCESS / ACCESS", or one,
 where KCSAN does not see the other. ACCESS is "KIND FILE:FUNCTION", with the innermost file,
 which may be one of an inline function, and the function as it is in the symbol table. After
-that may come its callers, each after " < ". KIND is what KCSAN prints, such as "read" or
+that may come its callers, each after " < ". KIND is as KCSAN prints it, such as "read" or
 "write (marked)". Without "reordered" in it, it also stands for an access that was delayed past
 a barrier.
 
@@ -88,7 +88,7 @@ def listing(text: str) -> Optional[list[Access]]:
 
 
 def fault_of(text: str) -> str:
-    """What is wrong with the accesses of a row."""
+    """The fault in the accesses of a row, or nothing."""
     accesses = listing(text)
     if accesses is None:
         return f"accesses '{text}': KIND FILE:FUNCTION[ < CALLER...][ / ...]"
@@ -99,7 +99,7 @@ def fault_of(text: str) -> str:
 
 
 def read_frame(report: Report, line: str) -> None:
-    """Adds what a line has to the report."""
+    """Adds the access or the frame in a line to the report."""
     text = STAMP.sub("", line).strip()
     if match := ACCESS.match(text):
         report.accesses.append(Access(match[1]))

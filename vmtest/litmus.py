@@ -79,7 +79,7 @@ def read(path: Path) -> Test:
 
 @dataclass
 class Found:
-    """What herd7 has printed of a test or a variant."""
+    """The output of herd7 for one test or variant."""
 
     states: int = 0
     result: str = ""
@@ -87,7 +87,7 @@ class Found:
 
 
 def found_in(path: Path) -> tuple[dict[str, Found], list[str]]:
-    """By name, and what herd7 complains about before the first test."""
+    """By name, and the complaints of herd7 before the first test."""
     found: dict[str, Found] = {}
     now = Found()
     first = now

@@ -220,7 +220,7 @@ def without_variant(mutants: dict[str, Mutant], tree: Path) -> list[str]:
 
 
 def proof(mutant: Mutant, tree: Path, herd: Path) -> str:
-    """The verdict on a mutant that no test has to notice."""
+    """The verdict on a mutant that the memory model judges."""
     try:
         found, errors = litmus.found_in(herd)
         if errors:

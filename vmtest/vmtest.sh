@@ -490,7 +490,7 @@ races()
 	in_scratch 'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/reports"' \
 		>"$run/decoded" 2>/dev/null || return 0
 	results kcsan "$run/decoded" >"$run/judged" || return 0
-	# One that got lost must not become none.
+	# A report that got lost must not count as none.
 	[ "$(grep -acE 'BUG: KCSAN: |listed: ' "$run/judged")" = "$all" ] || return 0
 	awk -v want=0 "$reports" "$console" | cat - "$run/judged" >"$run/rest"
 	mv "$run/rest" "$console"

@@ -90,7 +90,7 @@ static void increment(void)
 	barrier();
 }
 
-/* No race but in the memory model: there, increments may be after the store to locked. */
+/* A race only in the memory model, where increments may be after the store to locked. */
 static noinline void increment_without_release(void)
 {
 	static int locked;

@@ -230,7 +230,7 @@ unlisted() { [[ $output == *"BUG: KCSAN: data-race in f / g"* && $output != *lis
 	unlisted
 }
 
-@test "kcsan: what cannot be decoded is a splat, whatever the list has" {
+@test "kcsan: a report that cannot be decoded is a splat, whatever the list has" {
 	known=("read fs/inode.c:g / write mm/mmap.c:f" "read ?:g / write mm/mmap.c:f" "read :g / write mm/mmap.c:f")
 	kcsan read "g+0x12/0x34"
 	unlisted

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# The variants of litmus tests, and what is made of herd7's output: no herd7.
+# The variants of litmus tests, and the verdicts on canned output of herd7: no herd7.
 
 VMTEST=$BATS_TEST_DIRNAME/..
 

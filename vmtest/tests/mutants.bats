@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# The list of mutants, and what is made of a guest's results, and of herd7's: no kernel, no VM.
+# The list of mutants, and the verdicts on results of a guest and of herd7: no kernel, no VM.
 
 VMTEST=$BATS_TEST_DIRNAME/..
 
@@ -210,7 +210,7 @@ herd()
 	herd order Sometimes order.1 Sometimes order.2 Sometimes order.3 Never
 	mutants proofs tree herd7 third
 	[ "$output" = $'third\tfailed: litmus test order: Never was expected' ]
-	# The test of another line fails: then the model is not what was thought.
+	# Another variant has a wrong result: the model of the test is wrong.
 	herd order Never order.1 Sometimes order.2 Sometimes order.3 Sometimes
 	mutants proofs tree herd7 third
 	[ "$output" = $'third\tfailed: litmus test order.3: Never was expected' ]

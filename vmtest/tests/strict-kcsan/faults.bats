@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# What only KCSAN with CONFIG_KCSAN_WEAK_MEMORY has to notice.
+# Faults that only KCSAN with CONFIG_KCSAN_WEAK_MEMORY notices.
 
 load ../faults
 
