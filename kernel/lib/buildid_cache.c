@@ -125,7 +125,10 @@ static struct kmem_cache *entry_cache;
 
 static bool have_table(void)
 {
-	/* build_id_cache_on is not a barrier. Pairs with the release in make_table(). */
+	/*
+	 * build_id_cache_on is not a barrier. Pairs with the release in make_table():
+	 * Documentation/litmus-tests/build-id/first-use-of-table.litmus.
+	 */
 	return smp_load_acquire(&buckets);
 }
 
@@ -154,6 +157,10 @@ static void bucket_remove(struct build_id_bucket *b, struct build_id_entry *e)
 	lockdep_assert_held(&b->lock);
 	hlist_del_init_rcu(&e->node);
 	b->nr--;
+	/*
+	 * Pairs with the RCU read-side section of the callers of cache_read():
+	 * Documentation/litmus-tests/build-id/lookup-against-free.litmus.
+	 */
 	if (e->state != BUILD_ID_PENDING)
 		call_rcu(&e->rcu, entry_free_rcu);
 }
@@ -210,7 +217,10 @@ static __always_inline int cache_read(const struct inode *inode, unsigned char *
 	e = bucket_find(bucket_of(inode), inode);
 	if (!e)
 		return -EAGAIN;
-	/* Pairs with the release in fill_end(): the rest is complete. */
+	/*
+	 * The rest is complete. Pairs with the release in fill_end():
+	 * Documentation/litmus-tests/build-id/publish-against-reader.litmus.
+	 */
 	state = smp_load_acquire(&e->state);
 	if (state == BUILD_ID_PENDING || inode_is_open_for_write(inode) ||
 	    !entry_matches(e, inode))
@@ -334,7 +344,10 @@ static void fill_end(struct build_id_entry *e, int err, const unsigned char *bui
 				memcpy(e->id, build_id, BUILD_ID_SIZE_MAX);
 				e->len = size;
 			}
-			/* Pairs with the acquire in cache_read(). */
+			/*
+			 * Pairs with the acquire in cache_read():
+			 * Documentation/litmus-tests/build-id/publish-against-reader.litmus.
+			 */
 			smp_store_release(&e->state, err ? BUILD_ID_NONE : BUILD_ID_KNOWN);
 		}
 	}
@@ -392,7 +405,8 @@ static struct build_id_entry *fill_begin(const struct file *file,
 	 * Pairs with atomic_inc_unless_negative() in get_write_access(): a writer
 	 * that does not see the flag is seen here, while it has write access or after
 	 * it has put that. The acquire pairs with the release in put_write_access():
-	 * in the second case, what it wrote is read below.
+	 * in the second case, what it wrote is read below. Litmus test:
+	 * Documentation/litmus-tests/build-id/fill-against-writer.litmus.
 	 */
 	smp_mb();
 	if (atomic_read_acquire(&inode->i_writecount) > 0) {
@@ -600,7 +614,11 @@ static void miss_work(struct callback_head *work)
 	struct build_id_miss *m = container_of(work, struct build_id_miss, work);
 	unsigned long addr = m->addr;
 
-	/* From here on another miss can claim it. */
+	/*
+	 * From here on another miss can claim it. Pairs with cmpxchg() in
+	 * build_id_request():
+	 * Documentation/litmus-tests/build-id/miss-slot-reuse.litmus.
+	 */
 	smp_store_release(&m->task, NULL);
 	fill_at(addr);
 }
@@ -626,7 +644,11 @@ static void take_back_from_sleepers(struct irq_work *work)
 		task = READ_ONCE(m->task);
 		if (task && READ_ONCE(task->__state) != TASK_RUNNING &&
 		    task_work_cancel(task, &m->work))
-			/* As in miss_work() */
+			/*
+			 * As in miss_work(): task_work_cancel() was the last access
+			 * to m->work. Pairs with cmpxchg() in build_id_request():
+			 * Documentation/litmus-tests/build-id/miss-slot-reuse.litmus.
+			 */
 			smp_store_release(&m->task, NULL);
 	}
 }
@@ -655,6 +677,10 @@ void build_id_request(unsigned long addr)
 		if (READ_ONCE(m->task) == current && READ_ONCE(m->addr) == addr)
 			return;
 	for (m = mine->miss; m < mine->miss + MISSES; m++) {
+		/*
+		 * Pairs with the releases in miss_work() and take_back_from_sleepers():
+		 * Documentation/litmus-tests/build-id/miss-slot-reuse.litmus.
+		 */
 		if (READ_ONCE(m->task) || cmpxchg(&m->task, NULL, current))
 			continue;
 		WRITE_ONCE(m->addr, addr);
@@ -705,7 +731,10 @@ static int make_table(void)
 	for (i = 0; i < nr; i++)
 		spin_lock_init(&table[i].lock);
 	bucket_bits = ilog2(nr);
-	/* Pairs with the acquire in have_table(): the rest is complete. */
+	/*
+	 * The rest is complete. Pairs with the acquire in have_table():
+	 * Documentation/litmus-tests/build-id/first-use-of-table.litmus.
+	 */
 	smp_store_release(&buckets, table);
 	return 0;
 }
@@ -731,7 +760,10 @@ static void switch_off(void)
 	lockdep_assert_held(&switch_lock);
 	if (!build_id_cache_on)
 		return;
-	/* A fill sees this under the lock of the bucket, or its entry is removed here. */
+	/*
+	 * A fill sees this under the lock of the bucket, or its entry is removed here:
+	 * Documentation/litmus-tests/build-id/switch-off-against-fill.litmus.
+	 */
 	WRITE_ONCE(build_id_cache_on, false);
 	for (b = buckets; b < buckets + (1UL << bucket_bits); b++) {
 		scoped_guard(spinlock, &b->lock)

@@ -52,7 +52,7 @@
  *    pairs with (1). Litmus test: vma/under-writer-after-writer.
  *  - Later writers: a change by one comes after its (a), so the read of
  *    mm_lock_seq, which is after (3), is not s. Litmus test:
- *    vma/snapshot-against-writer.
+ *    vma/under-writer-before-writer.
  *  - The memory is that VMA's until the last read. A VMA is out of the tree
  *    before (c). If the free is counted in the reader's f, (c) pairs with (2),
  *    and the VMA was not found. If it is not, and the reader read anything of

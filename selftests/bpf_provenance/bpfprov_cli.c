@@ -52,6 +52,7 @@
 #include "autobind.h"
 #include "kselftest_harness.h"
 #include "common.h"
+#include "net.h"
 
 #define TOOL	"./bpfprov"
 
@@ -96,12 +97,12 @@ static int become_nobody(void)
 /* Start it with NULL-terminated @args, its output to @out; NULL: keep it. */
 static int tool_start_to(struct tool *t, const char *out, bool nobody, char **args)
 {
-	char *argv[32] = { TOOL };
+	char *argv[64] = { TOOL };
 	char path[] = "/tmp/bpfprov_cli.XXXXXX";
 	int fds[2], i;
 
 	memset(t, 0, sizeof(*t));
-	for (i = 0; args[i] && i < 30; i++)
+	for (i = 0; args[i] && i < (int)ARRAY_LEN(argv) - 2; i++)
 		argv[i + 1] = args[i];
 	t->out_fd = out ? open(out, O_WRONLY) : mkstemp(path);
 	if (t->out_fd < 0)
@@ -435,6 +436,37 @@ TEST_F(usage, bad_arguments)
 	}
 }
 
+/* A policy has room for 16 of --map and 8 of --allow-localhost. */
+TEST_F(usage, limits)
+{
+	static const struct {
+		char *option, *value;
+		int max;
+	} cases[] = {
+		{ "--map", "localhost:1=192.0.2.1:1", 16 },
+		{ "--allow-localhost", "127.0.0.53", 8 },
+	};
+	char *args[64] = { "confine", "there/is/none", "--ip", "192.0.2.1" };
+	struct tool t;
+	size_t i;
+	int n;
+
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		for (n = 0; n <= cases[i].max; n++) {
+			args[4 + 2 * n] = cases[i].option;
+			args[5 + 2 * n] = cases[i].value;
+		}
+		args[4 + 2 * n] = NULL;
+		EXPECT_EQ(USAGE, tool_run(&t, args)) TH_LOG("%s: %s", cases[i].option, t.errors);
+		EXPECT_NE(NULL, strstr(t.errors, cases[i].option));
+		tool_free(&t);
+		/* One less is accepted: the next error is reported. */
+		args[4 + 2 * cases[i].max] = NULL;
+		EXPECT_EQ(GONE, tool_run(&t, args)) TH_LOG("%s: %s", cases[i].option, t.errors);
+		tool_free(&t);
+	}
+}
+
 TEST_F(usage, help)
 {
 	static char * const commands[] = { "features", "maps", "events", "confine", "profile" };
@@ -558,6 +590,80 @@ TEST_F(maps, as_in_proc)
 	end_process(pid);
 	tool_free(&query);
 	tool_free(&text);
+}
+
+/* As documented in bpfprov.8, for a line of the text form. */
+static void json_of(const char *text, char *json, size_t size)
+{
+	unsigned long start, end, off;
+	unsigned int major, minor;
+	unsigned long long inode;
+	char perms[8], id[128];
+	int path = 0, len;
+
+	*json = 0;
+	if (sscanf(text, "%lx-%lx %7s %lx %x:%x %llu %127s%n", &start, &end, perms, &off, &major,
+		   &minor, &inode, id, &path) != 8)
+		return;
+	len = snprintf(json, size, "{\"start\":\"0x%lx\",\"end\":\"0x%lx\",\"perms\":\"%s\"",
+		       start, end, perms);
+	if (inode)
+		len += snprintf(json + len, size - len,
+				",\"offset\":\"0x%lx\",\"dev\":\"%u:%u\",\"inode\":%llu", off,
+				major, minor, inode);
+	if (strcmp(id, "-"))
+		len += snprintf(json + len, size - len, ",\"build_id\":\"%s\"", id);
+	if (text[path])
+		len += snprintf(json + len, size - len, ",\"path\":\"%s\"", text + path + 1);
+	snprintf(json + len, size - len, "}");
+}
+
+TEST_F(maps, json)
+{
+	char dir[PATH_MAX - 64], file[PATH_MAX - 32], line[PATH_MAX], want[2 * PATH_MAX];
+	const char *p, *q;
+	struct tool text, json;
+	int fd, files = 0;
+	pid_t pid;
+	void *map;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	ASSERT_TRUE(wait_for_exec(pid, realpath("/proc/self/exe", NULL)));
+	kill(pid, SIGSTOP);
+	waitpid(pid, NULL, WUNTRACED);
+	EXPECT_EQ(OK, tool_run(&text, ARGS("maps", PID(pid))));
+	EXPECT_EQ(OK, tool_run(&json, ARGS("maps", "--json", PID(pid))));
+	end_process(pid);
+	EXPECT_LT(10, count_lines(text.out));
+	for (p = text.out, q = json.out; (p = find_line(p, "", "", line, sizeof(line)));) {
+		json_of(line, want, sizeof(want));
+		files += strstr(want, "\"build_id\"") && strstr(want, "\"path\"");
+		q = find_line(q, "", "", line, sizeof(line));
+		ASSERT_NE(NULL, q);
+		EXPECT_STREQ(want, line);
+	}
+	EXPECT_EQ('\0', *q);
+	EXPECT_LT(4, files);
+	tool_free(&text);
+	tool_free(&json);
+
+	/* Special characters, and a byte that is not UTF-8. */
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/\"\\\001\377\303\244", dir);
+	fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, 4096));
+	map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	close(fd);
+	EXPECT_EQ(OK, tool_run(&json, ARGS("maps", "--json", PID(getpid()))));
+	snprintf(want, sizeof(want), "\"path\":\"%s/\\\"\\\\\\u0001\\ufffd\303\244\"}\n", dir);
+	EXPECT_NE(NULL, strstr(json.out, want)) TH_LOG("no %s in %s", want, json.out);
+	tool_free(&json);
+	munmap(map, 4096);
+	unlink(file);
+	rmdir(dir);
 }
 
 TEST_F(maps, deleted_binary)
@@ -987,6 +1093,8 @@ TEST_F(events, few_capabilities)
 #define CGROUP	"bpfprov_cli"
 #define ADDR1	"10.77.0.1"
 #define ADDR2	"10.77.0.2"
+#define ADDR1_6	"fd77::1"
+#define ADDR2_6	"fd77::2"
 
 FIXTURE(confine)
 {
@@ -1007,6 +1115,24 @@ static int add_address(const char *label, const char *addr)
 		ifr.ifr_flags = IFF_UP | IFF_LOOPBACK | IFF_RUNNING;
 		err = ioctl(s, SIOCSIFFLAGS, &ifr);
 	}
+	close(s);
+	return err;
+}
+
+/* In linux/ipv6.h, which conflicts with netinet/in.h. */
+struct in6_ifreq {
+	struct in6_addr addr;
+	uint32_t prefixlen;
+	int ifindex;
+};
+
+static int add_address6(const char *addr)
+{
+	struct in6_ifreq ifr = { .prefixlen = 128, .ifindex = if_nametoindex("lo") };
+	int s = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	inet_pton(AF_INET6, addr, &ifr.addr);
+	err = ioctl(s, SIOCSIFADDR, &ifr);
 	close(s);
 	return err;
 }
@@ -1435,6 +1561,112 @@ TEST_F(confine, allow_localhost)
 	close(server);
 }
 
+/* A socket that is bound to an address, which is IPv4 or IPv6. */
+static int bound_socket(int type, const char *addr, int port)
+{
+	union addr a;
+	socklen_t len = make_addr(&a, addr, port);
+	int s = socket(a.sa.sa_family, type | SOCK_CLOEXEC, 0);
+
+	if (s >= 0 && bind(s, &a.sa, len)) {
+		close(s);
+		return -1;
+	}
+	return s;
+}
+
+static int udp_on(const char *addr, int port)
+{
+	return bound_socket(SOCK_DGRAM, addr, port);
+}
+
+/* Send a byte from @s to @addr; NULL: to its peer. Returns the source that @server sees. */
+static const char *source_at(int server, int s, const char *addr, int port)
+{
+	static char text[INET6_ADDRSTRLEN];
+	struct pollfd p = { .fd = server, .events = POLLIN };
+	union addr to, from;
+	socklen_t len = addr ? make_addr(&to, addr, port) : 0;
+	const void *ip;
+	char c;
+
+	if (sendto(s, "x", 1, 0, addr ? &to.sa : NULL, len) != 1)
+		return strerror(errno);
+	len = sizeof(from);
+	if (poll(&p, 1, 20000) != 1 || recvfrom(server, &c, 1, 0, &from.sa, &len) != 1)
+		return "not received";
+	ip = from.sa.sa_family == AF_INET ? (void *)&from.in.sin_addr : &from.in6.sin6_addr;
+	return inet_ntop(from.sa.sa_family, ip, text, sizeof(text));
+}
+
+/*
+ * A socket that is connected to exempt localhost, and has that source, sends elsewhere: only
+ * exempt destinations see it.
+ */
+TEST_F(confine, allow_localhost_sendto)
+{
+	static const struct {
+		/* The destination, and its IPv4 address if it is v4-mapped. */
+		const char *exempt, *server;
+		const char *remote, *remote_ip;
+		const char *source, *own;
+	} cases[] = {
+		{ "127.0.0.53", "127.0.0.53", ADDR2, ADDR2, "127.0.0.1", ADDR1 },
+		{ "::ffff:127.0.0.53", "127.0.0.53", "::ffff:" ADDR2, ADDR2, "127.0.0.1", ADDR1 },
+		{ "::1", "::1", ADDR2_6, ADDR2_6, "::1", ADDR1_6 },
+	};
+	static const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+	int server, remote, own, s, early;
+	socklen_t len;
+	struct tool t;
+	union addr a;
+	size_t i;
+
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	ASSERT_EQ(0, add_address6(ADDR2_6));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		TH_LOG("%s", cases[i].exempt);
+		server = udp_on(cases[i].server, 53);
+		ASSERT_LE(0, server);
+		remote = udp_on(cases[i].remote_ip, 53);
+		ASSERT_LE(0, remote);
+		early = udp_on("127.0.0.2", 0);
+		ASSERT_LE(0, early);
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--ip", ADDR1_6,
+						"--allow-localhost", "127.0.0.53:53",
+						"--allow-localhost", "[::1]:53")));
+		tool_free(&t);
+		own = udp_on(cases[i].own, 54);
+		ASSERT_LE(0, own);
+
+		len = make_addr(&a, cases[i].exempt, 53);
+		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_LE(0, s);
+		ASSERT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+		EXPECT_STREQ(cases[i].source, source_at(server, s, NULL, 0));
+		EXPECT_STREQ(cases[i].source, source_at(server, s, cases[i].exempt, 53));
+		/* Any other port of localhost is that of the cgroup's address. */
+		EXPECT_STREQ(cases[i].own, source_at(own, s, cases[i].exempt, 54));
+		EXPECT_STREQ(cases[i].own, source_at(remote, s, cases[i].remote, 53));
+		/* Control: it still has this source. */
+		EXPECT_STREQ(cases[i].source, source_at(server, s, NULL, 0));
+		/* This address is not from the policy. */
+		EXPECT_STREQ(strerror(EPERM), source_at(remote, early, ADDR2, 53));
+		/* Disconnected, it can be connected to any destination. */
+		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
+		len = make_addr(&a, cases[i].remote, 53);
+		EXPECT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+		EXPECT_STREQ(cases[i].own, source_at(remote, s, NULL, 0));
+		close(s);
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+		tool_free(&t);
+		close(early);
+		close(own);
+		close(remote);
+		close(server);
+	}
+}
+
 /*
  * A dual-stack socket that is bound to any address gets the cgroup's address of each
  * family, if supported: a server on :: is reachable over IPv4, at that address.
@@ -1638,6 +1870,166 @@ TEST_F(confine, nested)
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP "/child", "--remove")));
 	tool_free(&t);
 	rmdir("/sys/fs/cgroup/" CGROUP "/child");
+}
+
+static int listener(const char *addr, int port)
+{
+	int s = bound_socket(SOCK_STREAM, addr, port);
+
+	if (s >= 0 && listen(s, 1)) {
+		close(s);
+		return -1;
+	}
+	return s;
+}
+
+static int enter(const char *procs)
+{
+	return write_value(procs, "0");
+}
+
+#define ROOT_PROCS	"/sys/fs/cgroup/cgroup.procs"
+#define CHILD		"/sys/fs/cgroup/" CGROUP "/child"
+
+/*
+ * A child process that listens on @port of any address, in a new network namespace, or in
+ * the cgroup with the file @procs, and then leaves for the root cgroup.
+ */
+static pid_t spawn_listener(int port, const char *procs)
+{
+	int fds[2];
+	pid_t pid;
+	char c;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if ((procs ? enter(procs) : unshare(CLONE_NEWNET)) ||
+		    listener("0.0.0.0", port) < 0 || (procs && enter(ROOT_PROCS)) ||
+		    write(fds[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(fds[1]);
+	if (read(fds[0], &c, 1) != 1) {
+		end_process(pid);
+		pid = -1;
+	}
+	close(fds[0]);
+	return pid;
+}
+
+/* Does a line of the list of sockets have @socket and @process? */
+static bool is_listed(const char *text, const char *socket, const char *process)
+{
+	char line[1024], want[128];
+
+	snprintf(want, sizeof(want), " %s ", socket);
+	return find_line(text, want, process, line, sizeof(line));
+}
+
+/*
+ * Sockets that had an address before the policy, or belong to another cgroup: listed with a
+ * process of the cgroup that has them, or their inode.
+ */
+TEST_F(confine, other_addresses)
+{
+	struct {
+		const char *socket;
+		pid_t pid;	/* 0: none in the cgroup */
+		bool missing;	/* from the list */
+		int fd;
+	} cases[] = {
+		{ "tcp 0.0.0.0:8001", getpid(), false, listener("0.0.0.0", 8001) },
+		{ "tcp [::]:8002", getpid(), false, listener("::", 8002) },
+		{ "tcp " ADDR2 ":8003", getpid(), false, bound_socket(SOCK_STREAM, ADDR2, 8003) },
+		{ "udp 127.0.0.1:8004", getpid(), false, udp_on("127.0.0.1", 8004) },
+		{ "udp [::1]:8005", getpid(), false, udp_on("::1", 8005) },
+		{ "tcp " ADDR1 ":8006", getpid(), true, listener(ADDR1, 8006) },
+		{ "udp " ADDR1 ":8007", getpid(), true, udp_on(ADDR1, 8007) },
+		{ "tcp 0.0.0.0:8008", getpid(), false, -1 },
+		{ "tcp 0.0.0.0:8009", 0, true, -1 },
+		{ "tcp 0.0.0.0:8010", 0, false, -1 },
+		{ "tcp 0.0.0.0:8011", 0, false, -1 },
+	};
+	enum { PASSED_IN = 7, OUTSIDE, PASSED_OUT, ELSEWHERE };
+	char who[64], socket_at[32];
+	pid_t out, away, outside;
+	int server, s, raw, sctp;
+	socklen_t len;
+	struct tool t;
+	union addr a;
+	size_t i;
+
+	ASSERT_EQ(0, prctl(PR_SET_NAME, "x\033[2J"));
+	for (i = 0; i < PASSED_IN && cases[i].fd >= 0; i++)
+		;
+	ASSERT_EQ(PASSED_IN, i) TH_LOG("%s", cases[i].socket);
+	/* A raw socket can be without an address, at any time. */
+	raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+	ASSERT_LE(0, raw);
+	/* Needs CONFIG_IP_SCTP. */
+	sctp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_SCTP);
+	ASSERT_TRUE(sctp < 0 || !listen(sctp, 1));
+	server = udp_on("127.0.0.53", 53);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, enter(ROOT_PROCS));
+	cases[PASSED_IN].fd = listener("0.0.0.0", 8008);
+	ASSERT_LE(0, cases[PASSED_IN].fd);
+	ASSERT_EQ(0, mkdir(CHILD, 0755));
+	outside = spawn_listener(8009, ROOT_PROCS);
+	ASSERT_LT(0, outside);
+	/* That of a cgroup below, in a process that left. */
+	out = spawn_listener(8010, CHILD "/cgroup.procs");
+	ASSERT_LT(0, out);
+	ASSERT_EQ(0, enter("/sys/fs/cgroup/" CGROUP "/cgroup.procs"));
+	away = spawn_listener(8011, NULL);
+	ASSERT_LT(0, away);
+	cases[ELSEWHERE].pid = away;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1,
+					"--allow-localhost", "127.0.0.53:53")));
+	EXPECT_EQ(NULL, strchr(t.errors, '\033'));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		snprintf(who, sizeof(who), "x\\033[2J[%d]", cases[i].pid);
+		if (!cases[i].pid)
+			strcpy(who, "inode ");
+		EXPECT_EQ(!cases[i].missing, is_listed(t.errors, cases[i].socket, who))
+			TH_LOG("%s %s: %s", cases[i].socket, who, t.errors);
+	}
+	EXPECT_EQ(NULL, strstr(t.errors, "address: raw "));
+	snprintf(socket_at, sizeof(socket_at), "sctp 0.0.0.0:%d", port_of(sctp));
+	EXPECT_EQ(sctp >= 0, is_listed(t.errors, socket_at, "")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	/* The source of a socket that is connected to exempt localhost is allowed. */
+	s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	len = make_addr(&a, "127.0.0.53", 53);
+	ASSERT_EQ(0, connect(s, &a.sa, len));
+	ASSERT_LT(0, port_of(s));
+	snprintf(socket_at, sizeof(socket_at), "udp 127.0.0.1:%d", port_of(s));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		EXPECT_EQ(!cases[i].missing, is_listed(t.out, cases[i].socket, ""))
+			TH_LOG("%s: %s", cases[i].socket, t.out);
+	}
+	EXPECT_FALSE(is_listed(t.out, socket_at, ""));
+	tool_free(&t);
+	for (i = 0; i <= PASSED_IN; i++)
+		close(cases[i].fd);
+	close(server);
+	close(sctp);
+	end_process(outside);
+	end_process(out);
+	end_process(away);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_EQ(NULL, strstr(t.out, "other-address")) TH_LOG("%s", t.out);
+	tool_free(&t);
+	close(raw);
+	close(s);
+	rmdir(CHILD);
 }
 
 /* --- profile --------------------------------------------------------------------------------- */
@@ -1992,6 +2384,90 @@ TEST_F(profile, debug_file)
 	umount2("/usr/lib/debug", MNT_DETACH);
 	if (made)
 		rmdir("/usr/lib/debug");
+}
+
+/* Count user frames that have a build ID, in all samples. */
+static long long count_build_ids(const char *json)
+{
+	char *line = malloc(1 << 20);
+	long long sum = 0, n;
+	const char *p, *at;
+
+	for (p = json; line && (p = find_line(p, "{\"comm\":", "", line, 1 << 20));) {
+		for (n = 0, at = line; (at = strstr(at, "\"build_id\"")); at++)
+			n++;
+		sum += n * json_number(line, "count");
+	}
+	free(line);
+	return sum;
+}
+
+/* A number that the tool reports after @text; -1: none. */
+static double said_number(const char *errors, const char *text)
+{
+	const char *p = strstr(errors, text);
+
+	return p ? strtod(p + strlen(text), NULL) : -1;
+}
+
+/*
+ * The sources of build IDs add up. The kernel answers queries about a file without one, and
+ * these answers are not counted as build IDs.
+ */
+TEST_F(profile, sources)
+{
+	long long with_sample, by_query, from_proc;
+	struct target with, without;
+	struct tool t;
+	int cgroup;
+
+	/* Only these two: the build IDs of other files may be read between two lookups. */
+	cgroup = cgroup_enter("bpfprov_cli_profile");
+	ASSERT_LE(0, cgroup);
+	ASSERT_EQ(0, target_start(&with, "/proc/self/exe", NULL));
+	ASSERT_EQ(0, target_start(&without, "/proc/self/exe", drop_notes));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "3", "-G", "bpfprov_cli_profile",
+					"--format", "json")));
+	EXPECT_EQ(0, json_number(t.out, "dropped"));
+	with_sample = said_number(t.errors, "build IDs: ");
+	by_query = said_number(t.errors, " taken with the sample, ");
+	from_proc = said_number(t.errors, " of these by a query, ");
+	EXPECT_LT(0, with_sample);
+	EXPECT_LE(0, from_proc);
+	EXPECT_EQ(count_build_ids(t.out), with_sample + from_proc);
+	/* There are frames without one, which the kernel answers if it has the query. */
+	EXPECT_NE(NULL, strstr(t.out, "{\"kind\":\"user\",\"offset\":"));
+	EXPECT_EQ(0, by_query) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	target_end(&with);
+	target_end(&without);
+	close(cgroup);
+	cgroup_leave("bpfprov_cli_profile");
+}
+
+/* The cost of sampling follows the frequency. */
+TEST_F(profile, own_cost)
+{
+	static char * const hz[] = { "19", "499" };
+	double irq[ARRAY_LEN(hz)];
+	struct tool t;
+	pid_t pid;
+	size_t i;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	for (i = 0; i < ARRAY_LEN(hz); i++) {
+		EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-F", hz[i])));
+		irq[i] = said_number(t.errors, "own cost: ");
+		EXPECT_LE(0, said_number(t.errors, "that took samples, "));
+		/* A ring of 1 MiB or more is mapped. */
+		EXPECT_LT(1024, said_number(t.errors, "for the rest, "));
+		TH_LOG("%s Hz: %.1f %% of a CPU in interrupts", hz[i], irq[i]);
+		tool_free(&t);
+	}
+	end_process(pid);
+	EXPECT_LT(irq[0], irq[1]);
+	EXPECT_LT(irq[1], 100.0 * sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /* A file without a build ID, already running: found by its inode. */

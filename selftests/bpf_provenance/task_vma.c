@@ -2502,7 +2502,7 @@ TEST_F(writer, contention)
 
 /*
  * Hard interrupt, 4 kHz, on top of a thread that maps, protects and unmaps other mappings
- * than the one looked up: all lookups succeed.
+ * than the one looked up, and moves the end of the heap: all lookups succeed.
  */
 TEST_F(writer, own)
 {
@@ -2528,6 +2528,8 @@ TEST_F(writer, own)
 					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 				mprotect(p + PAGE_SIZE, PAGE_SIZE, PROT_NONE);
 				munmap(p, 3 * PAGE_SIZE);
+				sbrk(PAGE_SIZE);
+				sbrk(-PAGE_SIZE);
 			}
 		TH_LOG("%s: %llu of %llu samples answered",
 		       walk ? "bpf_iter_task_vma_next()" : "bpf_task_vma_query()",
@@ -2540,6 +2542,7 @@ TEST_F(writer, own)
 /* --- exit -------------------------------------------------------------------------- */
 
 #define CHILDREN 20
+#define RANDOM_US 2000
 
 FIXTURE(exit)
 {
@@ -2596,7 +2599,11 @@ static bool proc_knows(pid_t pid, const void *map, unsigned long ino)
 	return knows;
 }
 
-/* Samples CHILDREN children at system call @nr, right before they exit. */
+/*
+ * Samples CHILDREN children at the entry of system call @nr. That is the one with which the
+ * mapping ends, and so the last moment at which a sample can need it; except for getppid(),
+ * after which a child continues for up to RANDOM_US.
+ */
 static void sample_children(struct __test_metadata *_metadata, FIXTURE_DATA(exit) *self,
 			    const char *what, int nr)
 {
@@ -2611,10 +2618,16 @@ static void sample_children(struct __test_metadata *_metadata, FIXTURE_DATA(exit
 	bss->sample_nr = nr;
 	for (i = 0; i < CHILDREN; i++) {
 		unsigned long seen = READ_ONCE(bss->exit_samples);
+		double until, rest = random() % RANDOM_US * 1e-6;
 
 		pid = fork();
 		ASSERT_LE(0, pid);
 		if (!pid) {
+			if (nr == SYS_getppid) {
+				syscall(SYS_getppid);
+				for (until = now() + rest; now() < until; )
+					;
+			}
 			if (nr == SYS_munmap)
 				munmap(self->map, PAGE_SIZE);
 			if (nr == SYS_execve)
@@ -2643,6 +2656,7 @@ TEST_F(exit, race)
 	sample_children(_metadata, self, "exit_group", SYS_exit_group);
 	sample_children(_metadata, self, "munmap", SYS_munmap);
 	sample_children(_metadata, self, "execve", SYS_execve);
+	sample_children(_metadata, self, "random", SYS_getppid);
 }
 
 TEST_HARNESS_MAIN

@@ -518,24 +518,50 @@ int connect6(struct bpf_sock_addr *ctx)
 }
 
 /*
+ * Is it the source that local_source() set? A socket that is connected to an exempt address
+ * can also send to other destinations.
+ */
+static __always_inline bool is_local_source4(const struct policy *p,
+					     const struct bpf_sock_addr *ctx, __u32 src)
+{
+	return p->allowed && src == bpf_htonl(INADDR_LOOPBACK) && ctx->sk &&
+	       is_bound_to4(ctx, src);
+}
+
+static __always_inline bool is_local_source6(const struct policy *p,
+					     const struct bpf_sock_addr *ctx,
+					     const struct words *src)
+{
+	struct words bound;
+
+	if (!p->allowed || !is_localhost6(src) || !ctx->sk)
+		return false;
+	bound = bound6(ctx->sk);
+	return is_localhost6(&bound);
+}
+
+/*
  * The source must be the cgroup's address, and is set if there is none. A socket that is
- * bound to the address of the previous policy can still send from there.
+ * bound to the address of the previous policy can still send from there. The source of
+ * local_source() is kept for exempt destinations only.
  */
 SEC("cgroup/sendmsg4")
 int sendmsg4(struct bpf_sock_addr *ctx)
 {
 	const struct policy *p = get_policy();
 	__u32 src = ctx->msg_src_ip4;
+	bool local, own;
 
 	if (!p || !p->has_ip4)
 		return REFUSE;
-	if (src && src != p->ip4) {
-		if (!was_own4(p, src) || !ctx->sk || !is_bound_to4(ctx, src))
-			return REFUSE;
-	} else {
+	own = !src || src == p->ip4;
+	local = !own && is_local_source4(p, ctx, src);
+	if (!own && !local && (!was_own4(p, src) || !ctx->sk || !is_bound_to4(ctx, src)))
+		return REFUSE;
+	if (!redirect4(p, ctx) && local)
+		own = true;
+	if (own)
 		ctx->msg_src_ip4 = p->ip4;
-	}
-	redirect4(p, ctx);
 	return ALLOW;
 }
 
@@ -546,22 +572,27 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 			       ctx->msg_src_ip6[2], ctx->msg_src_ip6[3] } };
 	const struct policy *p = get_policy();
 	struct words bound;
+	bool local, own;
 
 	if (!p || !p->has_ip6)
 		return REFUSE;
-	if (!is_any(&src) && !is_own6(p, &src)) {
+	own = is_any(&src) || is_own6(p, &src);
+	local = !own && is_local_source6(p, ctx, &src);
+	if (!own && !local) {
 		if (!was_own6(p, &src) || !ctx->sk)
 			return REFUSE;
 		bound = bound6(ctx->sk);
 		if (!was_own6(p, &bound))
 			return REFUSE;
-	} else {
+	}
+	if (!redirect6(p, ctx) && local)
+		own = true;
+	if (own) {
 		ctx->msg_src_ip6[0] = p->ip6[0];
 		ctx->msg_src_ip6[1] = p->ip6[1];
 		ctx->msg_src_ip6[2] = p->ip6[2];
 		ctx->msg_src_ip6[3] = p->ip6[3];
 	}
-	redirect6(p, ctx);
 	return ALLOW;
 }
 

@@ -24,6 +24,7 @@
 #include "bpfprov.h"
 #include "confine.h"
 #include "confine.skel.h"
+#include "sockets.h"
 
 #define BPFFS		"/sys/fs/bpf"
 #define CONFINE_DIR	BPFFS "/bpfprov"
@@ -67,7 +68,7 @@ static const char doc[] =
 	"The policy outlives this program. It is lost with the cgroup: a unit's\n"
 	"ExecStartPre=+bpfprov confine --self --ip ADDR confines the cgroup at each start.\n"
 	"A second call replaces addresses and maps in one step. Sockets that are bound or\n"
-	"connected already are not changed.\n"
+	"connected already are not changed: those that keep another address are listed.\n"
 	"Needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN.";
 
 static bool parse_ip(const char *s, __u32 ip[4], bool *is_ip4)
@@ -684,6 +685,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		}
 	}
 	rc = BPFPROV_OK;
+	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
 	if (!env.self)
 		say("lasts until the cgroup is removed, as that of a unit is when it stops; %s", REMAKE);
 	goto destroy;
@@ -770,6 +772,8 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 			       colour(stdout, PLAIN));
 	}
 	printf("\n");
+	if (state == CONFINED || state == NOT_WHOLE)
+		print_other_sockets(stdout, "  other-address ", p.cgroup, &p);
 	if (state == NOT_WHOLE) {
 		say("%s: not all hooks are attached: confine it again", p.cgroup);
 		rc = BPFPROV_FAILED;
