@@ -1356,8 +1356,8 @@ FIXTURE_SETUP(fail_nth)
 		allow_ping(_metadata);
 	/* A packet for which there was no memory is sent again soon, not after seconds. */
 	if (is_sctp(variant->proto)) {
-		ASSERT_EQ(0, write_value("/proc/sys/net/sctp/rto_min", "10"));
-		ASSERT_EQ(0, write_value("/proc/sys/net/sctp/rto_initial", "10"));
+		ASSERT_EQ(0, write_value("/proc/sys/net/sctp/rto_min", "20"));
+		ASSERT_EQ(0, write_value("/proc/sys/net/sctp/rto_initial", "20"));
 	}
 }
 
@@ -1383,6 +1383,7 @@ static bool error_of_fault(const struct cell *c, int err)
 	case -ENFILE:		/* for the TCP socket inside */
 		return c->proto == MPTCP;
 	case -EINPROGRESS:	/* a packet was not sent, and will be retried */
+	case -ECONNREFUSED:	/* the error of the retry: sctp_wait_for_connect() */
 		return is_sctp(c->proto);
 	default:
 		return false;
