@@ -236,6 +236,14 @@ prog_tests_of()
 		sort -u | paste -sd,
 }
 
+# net_tests_of NAME: those of selftests/net that the series adds.
+net_tests_of()
+{
+	local list
+	mapfile -t list < <(patches_of "$1")
+	sed -nE 's,^\+\+\+ b/tools/testing/selftests/(net/.*)\.c$,\1,p' "${list[@]/#/$PATCHES/}" | sort -u
+}
+
 # verdict LOG: "N pass", or "no" and the tests that did not.
 verdict()
 {
@@ -253,7 +261,7 @@ verdict()
 # adds no Kconfig symbol finds most objects of base in ccache.
 cmd_test()
 {
-	local name c out bad=0 row progs kernel=$BUILD/out/alone log=$BUILD/log/series-test
+	local name c out bad=0 row progs net kernel=$BUILD/out/alone log=$BUILD/log/series-test
 	local storm=${STORM_SECONDS:-1} fuzz=${FUZZ_SECONDS:-1}
 	need_series
 	scratch
@@ -293,6 +301,14 @@ cmd_test()
 					--test-timeout 1600 --log "$log/$name.progs" -- /mnt/guest-regress "$progs" >&2 ||
 					echo "not ok 0 guest" >>"$log/$name"
 				cat "$log/$name.progs/results" >>"$log/$name"
+			fi
+			mapfile -t net < <(net_tests_of "$name")
+			if [ "${row[2]}" = yes ] && [ ${#net[@]} -gt 0 ]; then
+				"$TOP/scripts/build" net_tests prod >&2
+				SELFTESTS=$BUILD/out/prod/net_tests "$TOP/vmtest/vmtest.sh" -q \
+					--kernel "$kernel/bzImage" --log "$log/$name.net" -- \
+					/mnt/guest-kselftests "${net[@]}" >&2 || echo "not ok 0 guest" >>"$log/$name"
+				cat "$log/$name.net/results" >>"$log/$name"
 			fi
 			[ "${row[2]}" != yes ] || row[3]=$(verdict "$log/$name")
 		fi
