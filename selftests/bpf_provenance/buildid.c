@@ -1286,6 +1286,55 @@ TEST_F(cache, mapped_often)
 		munmap(maps[i], PAGE);
 }
 
+/* Fills pipes with @nr references to the first page of a file. */
+static int fill_pipes(int fd, int pipes[][2], int nr_pipes, int nr)
+{
+	int i, n;
+
+	for (i = 0; i < nr_pipes; i++)
+		if (pipe2(pipes[i], O_CLOEXEC) || fcntl(pipes[i][1], F_SETPIPE_SZ, 256 * PAGE) < 0)
+			return -errno;
+	for (n = 0; n < nr; n++) {
+		loff_t pos = 0;
+
+		if (splice(fd, &pos, pipes[n / 256][1], NULL, 1, 0) != 1)
+			return -errno;
+	}
+	return 0;
+}
+
+/*
+ * Task context: pipes that hold 600 references to a page look like a pin of a device.
+ * The file is read each time, correctly, and kept once the pipes are closed.
+ */
+TEST_F(cache, full_pipes)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	int pipes[3][2], i;
+
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	ASSERT_EQ(0, fill_pipes(self->f.fd, pipes, ARRAY_LEN(pipes), 600));
+	map_file(_metadata, &self->f, PAGE);
+	for (i = 0; i < 3; i++) {
+		memset(id, 0, ID_SIZE);
+		EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	}
+	EXPECT_EQ(0, events->hits);
+	for (i = 0; i < (int)ARRAY_LEN(pipes); i++) {
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(0, events->hits);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(1, events->hits);
+}
+
 /*
  * Task context, not sleepable: a stack taken while its caller's file is read for the
  * first time has the build ID of that file, not that of an entry without one.
