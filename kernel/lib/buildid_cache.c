@@ -14,32 +14,32 @@
  *     IOP_BUILD_ID, and removes the entry if the flag is set, pending or not.
  *     Both sides have a full barrier between their store and their load, so at
  *     least one of them sees the other.
- *  3. A writer that came and went before the fill read i_writecount may not have
- *     seen the flag. put_write_access() releases the count that it lowers, the
- *     fill acquires it: what the writer wrote is seen by the fill.
+ *  3. A writer that was done before the fill read i_writecount may not have seen
+ *     the flag. put_write_access() releases the count that it lowers, the fill
+ *     acquires it: the fill sees the writes of that writer.
  *  4. The fill reads the headers from the page cache, and publishes only if its
- *     own pending entry is still in the table. It is not enough that there is
- *     an entry again: a writer may have come and gone, and another fill begun.
+ *     own pending entry is still in the table. A different entry is not enough: a
+ *     writer may have been there in the meantime, and another fill begun.
  *
  * All four barriers are needed: Documentation/litmus-tests/build-id/
  * fill-against-writer.litmus. Point 3 relies on writes being complete before
  * the access is put. write() returns before its file can be put. The store of
  * another thread to a shared mapping is complete when munmap() has flushed the
  * TLB of its CPU, and the mapping has a reference to the file until then. Direct
- * I/O and io_uring hold the file until the request is complete, and with that
- * the page cache has been invalidated. truncate(2) has write access itself.
+ * I/O and io_uring hold the file until the request is complete, and by then the
+ * page cache has been invalidated. truncate(2) has write access itself.
  *
- * So an entry in the table is the contents of the file at any moment since the
- * fill began. This needs a file system that counts its writers
+ * So an entry in the table matches the contents of the file at any moment since
+ * the fill began. This needs a file system that counts its writers
  * (SB_I_WRITERS_COUNTED), or contents that are sealed (fs-verity).
  *
- * Not seen are:
+ * These are not detected:
  *  - Changes below the file system: to its block device, or to the file of a
  *    loop device, while it is mounted.
  *  - A page that a device continues to write to after the last writer has closed
  *    the file. So a fill leaves out pages that may be pinned. Plain references
  *    do not count, as most are held to read: with them, direct I/O of NFS and Ceph
- *    into a mapping that has been unmapped stays unseen.
+ *    into a mapping that has been unmapped is not detected.
  *  - Contents that are lost by a failed writeback, where the file then reads as it
  *    did before it was written.
  * Size and ctime are compared as well: they cost little, and catch a file system
@@ -308,7 +308,7 @@ int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *
 		err = vma_snapshot_at(mm, addr, snap);
 		if (likely(!err)) {
 			err = vma_snapshot_build_id(mm, snap, build_id, size);
-			/* A writer came meanwhile, or it is a miss. */
+			/* A writer interfered, or it is a miss. */
 			if (likely(err != -EAGAIN) || !vma_snapshot_stale(mm, snap))
 				return err;
 		}
@@ -484,7 +484,7 @@ struct build_id_ahead {
 	loff_t pos;			/* in the file at @addr */
 };
 
-/* The most workers that storage which does not answer can occupy. */
+/* The maximum number of workers that unresponsive storage can occupy. */
 #define AHEAD_MAX 8
 
 static atomic_t nr_ahead;
@@ -507,7 +507,7 @@ static void ahead_work(struct work_struct *work)
 			vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
 			set_active_memcg(old);
 			mem_cgroup_put(memcg);
-			/* Now: fput() would defer the last one. */
+			/* Put it now: fput() would defer the last put. */
 			__fput_sync(file);
 		}
 		mmput(ahead->mm);
@@ -559,7 +559,7 @@ static void fill_at(unsigned long addr)
 	file = get_file_at(current->mm, addr);
 	if (!file)
 		return;
-	/* The file of a VMA is not that of overlayfs, but that in the layer. */
+	/* With overlayfs, the file of a VMA is the one in the layer. */
 	e = fill_begin(file, file->f_mapping);
 	if (e) {
 		page_cache.mapping = file->f_mapping;
@@ -624,8 +624,8 @@ static void miss_work(struct callback_head *work)
 }
 
 /*
- * A task that sleeps may not return to user mode for hours. What it has claimed is
- * taken back when none is left; its next sample claims one again.
+ * A task that sleeps may not return to user mode for hours. The slots that it has
+ * claimed are taken back when no free one is left; its next sample claims one again.
  *
  * task_work_cancel() takes pi_lock, which a caller of build_id_request() may hold.
  * This is called from an irq_work, which cannot interrupt a holder of pi_lock.
@@ -671,7 +671,7 @@ void build_id_request(unsigned long addr)
 
 	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING) || !have_table())
 		return;
-	/* Those of any CPU would do: they are claimed, and do not belong to a CPU. */
+	/* The slots of any CPU would do: a claim does not depend on the CPU. */
 	mine = raw_cpu_ptr(misses);
 	for (m = mine->miss; m < mine->miss + MISSES; m++)
 		if (READ_ONCE(m->task) == current && READ_ONCE(m->addr) == addr)

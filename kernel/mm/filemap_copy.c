@@ -60,7 +60,7 @@ static bool reserve_put(struct last_put **reserved)
 	*reserved = NULL;
 	if (may_put_last())
 		return true;
-	/* That of another CPU is as good, if this task is migrated. */
+	/* If this task is migrated, those of the previous CPU do as well. */
 	mine = *raw_cpu_ptr(&last_puts);
 	for (last = mine; last < mine + LAST_PUTS; last++) {
 		if (test_and_set_bit_lock(0, &last->reserved))
@@ -161,7 +161,7 @@ static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *
 	return copied;
 }
 
-/* Neither negative, nor beyond what a page index can name. */
+/* Neither negative nor beyond the range of a page index. */
 static bool valid_range(loff_t pos, size_t len)
 {
 	loff_t end;
@@ -227,11 +227,11 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
  * Like kernel_read(), but without access control, and with an error, not a warning, for
  * a file that is not open for reading.
  *
- * Context: process; may sleep. No lock is held that reading a file takes.
+ * Context: process; may sleep. The caller holds no lock that reading a file takes.
  *
  * Return: the number of bytes copied, which may be less than @len; 0: end of file;
- * -EBADF: not open for reading; -EIO: also where a file opened with O_DIRECT refuses an
- * offset that is not aligned, and where nothing is read before the end of the file;
+ * -EBADF: not open for reading; -EIO: also if a file opened with O_DIRECT refuses an
+ * offset that is not aligned, and if nothing is read before the end of the file;
  * -EFAULT: memfd_secret(); -EOVERFLOW: no file has such an offset; else an error of
  * the file system
  */
@@ -247,7 +247,7 @@ ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len)
 	if (secretmem_mapping(file->f_mapping))
 		return -EFAULT;
 	ret = __kernel_read(file, buf, len, &pos);
-	/* Callers take -EINVAL and the end of the file as properties of the contents. */
+	/* To callers, -EINVAL and the end of the file are properties of the contents. */
 	if ((ret == -EINVAL && file->f_flags & O_DIRECT) ||
 	    (!ret && len && pos < i_size_read(file_inode(file))))
 		return -EIO;

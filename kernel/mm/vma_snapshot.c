@@ -8,10 +8,10 @@
  *
  *  - mm->mm_lock_seq is odd from before the first change of a writer until it
  *    unlocks, or downgrades, mmap_lock. If it was even before the first read
- *    and is the same after the last one, no writer was there in between.
- *  - If it was odd, a writer holds mmap_lock, maybe below this NMI. It locks a
- *    VMA before it changes it. If the VMA was not locked yet after the fields
- *    were read, they are correct. See "Under a writer".
+ *    and is the same after the last one, there was no writer in between.
+ *  - If it was odd, a writer holds mmap_lock, maybe the interrupted task. It
+ *    locks a VMA before it changes it. If the VMA was not locked yet after the
+ *    fields were read, they are correct. See "Under a writer".
  *  - Until that is checked, every pointer may be stale. RCU keeps the memory
  *    of maple tree nodes; VMAs and files are SLAB_TYPESAFE_BY_RCU; an inode that
  *    can be mapped is freed after a grace period. So the reads are safe, and
@@ -68,9 +68,9 @@
  * The VMA keeps its file while it is not locked. The same check after a read of
  * the file or the inode covers that read as well.
  *
- * Cost of (z) to (e): on x86, only the increment. On arm64, a dmb ishst each, of
- * which (z), (b), (c) and (d) are additional: one per lock of mmap_lock, one per
- * VMA locked, two per VMA freed.
+ * Cost of (z) to (e): on x86, only the increment. On arm64, a dmb ishst each. Only
+ * (z), (b), (c) and (d) are additional: one per lock of mmap_lock, one per VMA
+ * locked, two per VMA freed.
  *
  * A gap is not locked. A node's content is changed in place, or by a new node, so
  * that each address that the writer does not store to keeps its entry, and can be
@@ -254,7 +254,7 @@ static int walk_step(struct mm_struct *mm, struct vma_snapshot_walk *walk,
 	const struct vm_area_struct *vma = NULL;
 
 	/*
-	 * If no writer was there since the last step, the leaf of the last step
+	 * If there was no writer since the last step, the leaf of the last step
 	 * is in the tree, and RCU keeps it from now on. mm_lock_seq repeats after
 	 * 2^31 writers, which take longer than a tick. Under a writer, leaves may
 	 * be replaced at any time.
@@ -278,7 +278,7 @@ static int walk_step(struct mm_struct *mm, struct vma_snapshot_walk *walk,
 	if (IS_ERR_OR_NULL(vma))
 		return (mmap_lock_speculate_retry(mm, walk->seq) || vma) ? -EAGAIN : -ENOENT;
 
-	/* Copy all of it: if a writer was there, the result is dropped below. */
+	/* Copy all of it: if there was a writer, the result is dropped below. */
 	data_race(memcpy(copy, vma, sizeof(*copy)));
 	if (walk_stale(mm, walk, vma))
 		goto stale;

@@ -13,8 +13,8 @@
  *  fail_nth.*	a fault at each memory allocation, and each copy from user space
  *  unload.*	the ways to unload a program, and the task that does it
  *  storm.*	10,000 programs with one tag and name on two CPUs: attribute addresses
- *  stream.*	lost records, also of a link to 2,000 functions; records that a
- *		listener must not get; the forms of a record and of a ring
+ *  stream.*	lost records, including those of a link to 2,000 functions; records
+ *		that a listener must not get; the forms of a record and of a ring
  *  fuzz.*	programs, trampolines and listeners come and go at random
  *  listeners.*	1, 8 and 64 of them
  *
@@ -961,7 +961,7 @@ TEST_F(attr, unprivileged)
 
 /*
  * Without the bit, a listener gets the two records of 5.1, byte for byte,
- * also while another listener has it set.
+ * even while another listener has it set.
  */
 TEST_F(attr, bit_clear)
 {
@@ -2044,7 +2044,7 @@ FIXTURE_TEARDOWN(storm)
 	forget(&self->ev);
 }
 
-/* A consumer of the old records has to look up the id. */
+/* A consumer of the old records must look up the id. */
 static void ask_after_each(struct perf_rings *rs, struct loader *l, int *asked, int *answered)
 {
 	struct truth *t = malloc(sizeof(*t));

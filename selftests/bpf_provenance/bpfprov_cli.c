@@ -1982,7 +1982,7 @@ TEST_F(confine, other_addresses)
 	ASSERT_EQ(0, mkdir(CHILD, 0755));
 	outside = spawn_listener(8009, ROOT_PROCS);
 	ASSERT_LT(0, outside);
-	/* That of a cgroup below, in a process that left. */
+	/* The socket of a child cgroup, in a process that left it. */
 	out = spawn_listener(8010, CHILD "/cgroup.procs");
 	ASSERT_LT(0, out);
 	ASSERT_EQ(0, enter("/sys/fs/cgroup/" CGROUP "/cgroup.procs"));

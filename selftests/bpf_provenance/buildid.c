@@ -1619,7 +1619,7 @@ static int open_trigger(enum trigger trigger)
 	return syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Closed users, also those of earlier tests, are freed by RCU and workers. */
+/* Closed users, including those of earlier tests, are freed by RCU and workers. */
 static void wait_until_off(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *f)
 {
 	time_t end = time(NULL) + 60;
@@ -1866,7 +1866,7 @@ static long wait_for_entries(long n)
 	return count_entries(&size);
 }
 
-/* Empties the cache, also of this process's libraries. Returns the entries left. */
+/* Empties the cache, including this process's libraries. Returns the entries left. */
 static long start_empty(struct __test_metadata *_metadata)
 {
 	unsigned int size;

@@ -2427,7 +2427,7 @@ TEST_F(sctp, bindx_undone)
 	close(fd);
 }
 
-/* A failed removal changes nothing, also on a port that needs a capability. */
+/* A failed removal changes nothing, even on a port that needs a capability. */
 TEST_F(sctp, bindx_rem_undone)
 {
 	int fd;
@@ -4522,7 +4522,7 @@ TEST_F(dual, reconnected)
 			EXPECT_EQ(1, send(fd, "x", 1, 0));
 			EXPECT_TRUE(dual_got(servers[way], 3, dual_ways[way].from))
 				TH_LOG("%s, %d", dual_ways[way].to, i);
-			/* After bind(), also without a disconnect in between. */
+			/* After bind(), even without a disconnect in between. */
 			if (!bound || i >= 3)
 				ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
 		}
@@ -4606,7 +4606,7 @@ TEST_F(hooks, source_of_a_group)
 		len = sizeof(from);
 		ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &from.sa, &len));
 		EXPECT_TRUE(same_ip(&from, families[i].pin));
-		/* The source stays, also with a policy for another address. */
+		/* The source stays, even with a policy for another address. */
 		inet_pton(AF_INET, OTHER4, &policy->pin4);
 		inet_pton(AF_INET6, OTHER6, policy->pin6);
 		len = make_addr(&a, families[i].peer, port_of(server));

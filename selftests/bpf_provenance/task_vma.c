@@ -2345,7 +2345,7 @@ TEST(no_vma_lock)
 
 /*
  * fentry within fork(), interrupts on: the walk sees all mappings that are not copied yet,
- * also on kernels that silently skip mappings they can't lock.
+ * even on kernels that silently skip mappings they can't lock.
  */
 TEST(forking)
 {

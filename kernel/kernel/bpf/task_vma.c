@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * From an address of current to a file and an offset, for BPF programs that sample, in
- * any context. See Documentation/bpf/task_vma.rst.
+ * Map an address of current to a file and an offset, for BPF programs that take samples,
+ * in any context. See Documentation/bpf/task_vma.rst.
  */
 #include <linux/bpf.h>
 #include <linux/btf.h>
@@ -26,9 +26,9 @@
  * @BPF_TASK_VMA_BUILD_ID_PENDING: not in the cache. It was requested, and is read
  *	when the task returns to user mode. The request is dropped if the task does
  *	not return there, or if eight requests of this CPU were waiting
- * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not in the cache, and asking again soon doesn't
- *	help: build IDs of this file are not kept, because the kernel does not
- *	notice all writes to it, or it is open for write, or kernel.build_id_cache
+ * @BPF_TASK_VMA_BUILD_ID_UNKNOWN: not in the cache, and another query soon doesn't
+ *	help: build IDs of this file are not cached, because the kernel does not
+ *	detect all writes to it, or it is open for write, or kernel.build_id_cache
  *	is 0, or the kernel has no CONFIG_BUILD_ID_CACHE
  */
 enum bpf_task_vma_build_id {
@@ -45,14 +45,14 @@ enum bpf_task_vma_build_id {
  * @end: first address past the end, in bytes
  * @offset: offset of @start in the file, in bytes; 0 if no file is mapped
  * @ino: inode number of the file, 0 if no file is mapped. This and @dev_major,
- *	@dev_minor are what /proc/PID/maps shows
- * @mm: a token that stands for the address space: equal for two records of one
+ *	@dev_minor are the values in /proc/PID/maps
+ * @mm: a token that represents the address space: equal for two records of one
  *	task if it did not call exec() in between, and otherwise different with a
  *	probability of 1 - 2^-64
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
- * @seq: another one whenever the address space may have changed in between, until
- *	it wraps around, after 2^31 changes. To be compared for equality only: two
- *	records with equal @mm and @seq, and less than that in between, were true
+ * @seq: a different value whenever the address space may have changed, until it
+ *	wraps around, after 2^31 changes. Compare it for equality only: two records
+ *	with equal @mm and @seq, and fewer changes than that in between, were true
  *	at the same time. Odd if another mapping was being changed. @mm and @seq are
  *	also set if there is no such mapping
  * @dev_major: major number of the file's device, 0 if no file is mapped
@@ -88,7 +88,7 @@ struct bpf_task_vma_record {
 /* The size of the record when it was introduced: programs pass at least this. */
 #define RECORD_SIZE_VER0 88
 
-/* Mappings that one call passes over. With this many, a call takes some 10 us. */
+/* Mappings that one call skips at most. With this many, a call takes some 10 us. */
 #define MAX_PASSED_OVER 64
 
 #define PERMISSIONS (PROCMAP_QUERY_VMA_READABLE | PROCMAP_QUERY_VMA_WRITABLE | \
@@ -98,7 +98,7 @@ struct bpf_task_vma_record {
 
 static siphash_key_t token_key __ro_after_init;
 
-/* The last token on each CPU: hashing takes longer than all else in a point query. */
+/* The last token on each CPU: hashing takes longer than the rest of a point query. */
 struct token_cache {
 	const struct mm_struct *mm;
 	u64 exec_id;
@@ -265,12 +265,12 @@ __bpf_kfunc_start_defs();
  *		introduced. A newer kernel fills as much of its record as fits; an
  *		older one fills its own, and zeros after it
  *
- * A record is true as a whole: its fields were read while nobody was changing the
+ * A record is consistent: its fields were read while nobody was changing the
  * mapping. Takes no lock and no reference, and never waits. The time that it takes
  * is bounded while nobody changes mappings: a descent of the tree starts again each
- * time that a writer on another CPU replaced the node that it is in. A loop that asks
- * for the mapping at or after the end of the one before is a walk, with the
- * guarantees of bpf_iter_task_vma_new(). If it asks for all mappings, with no further
+ * time that a writer on another CPU replaced the node that it is in. A loop that
+ * queries the mapping at or after the end of the previous one is a walk, with the
+ * guarantees of bpf_iter_task_vma_new(). If it queries all mappings, with no further
  * flag, and all its records, including that of the -ENOENT at the end, have the same
  * @mm and the same even @seq, it is a snapshot of the address space.
  *
@@ -283,9 +283,9 @@ __bpf_kfunc_start_defs();
  * Return: 0; -ENOENT: there is no such mapping, or, if @mm is 0, the task has no
  * user memory of its own (a kernel thread), or @addr is above ULONG_MAX; -EAGAIN:
  * the mapping is being changed, or, without a flag, nothing is mapped there while
- * other mappings are being changed. If this program runs on top of the writer, trying
- * again at once can't help; -EINPROGRESS: none of the 64 mappings that one call looks
- * at matched: to continue, ask again at the record's @end; -EINVAL: unknown @flags, or
+ * other mappings are being changed. If this program runs on top of the writer, an
+ * immediate retry can't help; -EINPROGRESS: none of the 64 mappings that one call looks
+ * at matched: to continue, query the record's @end; -EINVAL: unknown @flags, or
  * @out__sz is too small; -E2BIG: @out__sz is larger than a page. With -E2BIG, nothing
  * is written to @out; with other errors, it is all zeros, except @mm and @seq with
  * -ENOENT, and @mm, @seq and @end with -EINPROGRESS.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the verifier makes of programs that call bpf_file_build_id(). What it
- * returns is tested by tools/testing/selftests/bpf_provenance/buildid.c.
+ * Test how the verifier handles programs that call bpf_file_build_id(). Its
+ * result is tested by tools/testing/selftests/bpf_provenance/buildid.c.
  */
 #include <test_progs.h>
 

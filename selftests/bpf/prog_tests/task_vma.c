@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the verifier makes of programs that use the task_vma iterator and
- * bpf_task_vma_query(). What these do when they run is tested by
+ * Test how the verifier handles programs that use the task_vma iterator and
+ * bpf_task_vma_query(). The behavior of these at run time is tested by
  * tools/testing/selftests/bpf_provenance/task_vma.c.
  */
 #include <test_progs.h>

@@ -31,7 +31,7 @@ int BPF_PROG(file_without_check, struct file *file)
 	return 0;
 }
 
-/* No file at all. */
+/* Not a file. */
 SEC("?lsm/file_open")
 __failure __msg("R1 is fp expected STRUCT file")
 int BPF_PROG(stack_for_file, struct file *file)
@@ -43,7 +43,7 @@ int BPF_PROG(stack_for_file, struct file *file)
 	return 0;
 }
 
-/* Something else that the program holds. */
+/* A trusted pointer, but not to a file. */
 SEC("?lsm/file_open")
 __failure __msg("R1 expected pointer to STRUCT file but R1 has a pointer to STRUCT task_struct")
 int BPF_PROG(task_for_file, struct file *file)
@@ -54,7 +54,7 @@ int BPF_PROG(task_for_file, struct file *file)
 	return 0;
 }
 
-/* Nothing keeps the file of another task. */
+/* The program holds no reference to the file of another task. */
 SEC("?lsm/file_open")
 __failure __msg("R1 must be referenced or trusted")
 int BPF_PROG(walked_to_file, struct file *file)
@@ -66,7 +66,7 @@ int BPF_PROG(walked_to_file, struct file *file)
 	return 0;
 }
 
-/* It has been put. */
+/* The reference was put. */
 SEC("?lsm/file_open")
 __failure __msg("R1 is scalar expected STRUCT file")
 int BPF_PROG(file_after_put, struct file *file)
@@ -81,7 +81,7 @@ int BPF_PROG(file_after_put, struct file *file)
 	return 0;
 }
 
-/* More than there is. */
+/* The size is larger than the buffer. */
 SEC("?lsm/file_open")
 __failure __msg("memory, len pair leads to invalid memory access")
 int BPF_PROG(beyond_buffer, struct file *file)
@@ -94,7 +94,7 @@ int BPF_PROG(beyond_buffer, struct file *file)
 
 __u32 unknown_size;
 
-/* As much as somebody says. */
+/* The size is not bounded. */
 SEC("?lsm/file_open")
 __failure __msg("R3 unbounded memory access")
 int BPF_PROG(unbounded_size, struct file *file)
@@ -105,7 +105,7 @@ int BPF_PROG(unbounded_size, struct file *file)
 	return 0;
 }
 
-/* Where the program may not write. */
+/* The buffer is read-only. */
 SEC("?lsm/file_open")
 __failure __msg("write into map forbidden")
 int BPF_PROG(into_rodata, struct file *file)

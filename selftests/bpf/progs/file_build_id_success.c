@@ -7,7 +7,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* What the kernel holds for the program. */
+/* A file that the kernel holds for the program. */
 SEC("lsm/file_open")
 __success
 int BPF_PROG(file_of_hook, struct file *file)
@@ -18,7 +18,7 @@ int BPF_PROG(file_of_hook, struct file *file)
 	return 0;
 }
 
-/* The same where the file may be read. */
+/* The same in a program that may sleep, so that the file may be read. */
 SEC("lsm.s/file_open")
 __success
 int BPF_PROG(file_of_sleepable_hook, struct file *file)
@@ -29,7 +29,7 @@ int BPF_PROG(file_of_sleepable_hook, struct file *file)
 	return 0;
 }
 
-/* What the program holds. */
+/* A file that the program holds. */
 SEC("lsm/file_open")
 __success
 int BPF_PROG(file_of_task, struct file *file)
@@ -44,7 +44,7 @@ int BPF_PROG(file_of_task, struct file *file)
 	return 0;
 }
 
-/* What the iterator holds, until the next VMA. */
+/* A file that the iterator holds, until the next VMA. */
 SEC("raw_tp")
 __success
 int file_of_vma(void *ctx)

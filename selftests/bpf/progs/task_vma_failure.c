@@ -7,7 +7,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* More than there is. */
+/* The size is larger than the buffer. */
 SEC("?raw_tp")
 __failure __msg("memory, len pair leads to invalid memory access")
 int query_beyond_record(void *ctx)
@@ -19,7 +19,7 @@ int query_beyond_record(void *ctx)
 
 __u32 unknown_size;
 
-/* As much as somebody says. */
+/* The size is not bounded. */
 SEC("?raw_tp")
 __failure __msg("R4 unbounded memory access")
 int query_unbounded_size(void *ctx)
@@ -29,7 +29,7 @@ int query_unbounded_size(void *ctx)
 	return bpf_task_vma_query(0, 0, &rec, unknown_size);
 }
 
-/* Where the program may not write. */
+/* The buffer is read-only. */
 SEC("?raw_tp")
 __failure __msg("write into map forbidden")
 int query_into_rodata(void *ctx)
@@ -39,7 +39,7 @@ int query_into_rodata(void *ctx)
 	return bpf_task_vma_query(0, 0, (void *)&rec, sizeof(rec));
 }
 
-/* Whose task is current when a packet comes? */
+/* When a packet arrives, current is an unrelated task. */
 SEC("?tc")
 __failure __msg("calling kernel function bpf_task_vma_query is not allowed")
 int query_in_tc(struct __sk_buff *skb)
@@ -49,7 +49,7 @@ int query_in_tc(struct __sk_buff *skb)
 	return bpf_task_vma_query(0, 0, &rec, sizeof(rec));
 }
 
-/* A walk that holds a task and its mm for ever. */
+/* A walk that is never destroyed would hold a task and its mm forever. */
 SEC("?raw_tp")
 __failure __msg("Unreleased reference")
 int no_destroy(void *ctx)
@@ -92,7 +92,7 @@ int next_after_destroy(void *ctx)
 	return !!bpf_iter_task_vma_next(&it);
 }
 
-/* Nothing keeps what task->last_wakee points to. */
+/* Nothing keeps the task at task->last_wakee alive. */
 SEC("?raw_tp")
 __failure __msg("R2 must be a rcu pointer")
 int walk_of_any_task(void *ctx)
@@ -105,7 +105,7 @@ int walk_of_any_task(void *ctx)
 	return 0;
 }
 
-/* With interrupts off there is no vm_file: it has to be looked at first. */
+/* vm_file can be NULL, as it is with interrupts off: it must be checked first. */
 SEC("?raw_tp")
 __failure __msg("Possibly NULL pointer passed to trusted R1")
 int file_without_check(void *ctx)

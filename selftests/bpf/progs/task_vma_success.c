@@ -134,7 +134,7 @@ int for_each_with_error(void *ctx)
 	return n;
 }
 
-/* Where to go on. */
+/* Continue where the previous walk left VMAs out. */
 SEC("raw_tp")
 __success
 int walk_left_out_again(void *ctx)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov events - BPF programs as they are loaded and unloaded.
+ * bpfprov events - report BPF programs as they are loaded and unloaded.
  *
  * With attr.bpf_subprog, records are self-contained and numbered: they are printed in
  * that order, and a missing number is a lost record. A record may be read after its

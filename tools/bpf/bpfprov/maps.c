@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov maps - the mappings of a task, with the build IDs of the files.
+ * bpfprov maps - list the mappings of a task, with the build IDs of the files.
  *
  * With PROCMAP_QUERY the kernel reads the build ID, even of a file that was deleted or is
  * not in this mount namespace. Without it, the text of /proc/PID/maps is parsed, and files

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * BPF text when perf reads kcore and kallsyms, which it does at the first sample
- * of the kernel for which there is no vmlinux: later than PERF_RECORD_KSYMBOL.
+ * Test BPF text when perf reads kcore and kallsyms. Without a vmlinux, it reads them
+ * at the first kernel sample, which is after PERF_RECORD_KSYMBOL.
  */
 #include <elf.h>
 #include <errno.h>
@@ -31,8 +31,8 @@
 #define MODULES_LEN	0x5f000000
 
 /*
- * What the kernel has when perf reads it. Other programs have the memory of those
- * that were sampled.
+ * The symbols at the time when perf reads them. By then, other programs use the
+ * memory of the sampled ones.
  */
 static const char kallsyms[] =
 	"ffffffff81000000 T _stext\n"
@@ -69,7 +69,7 @@ static int write_file(const char *dir, const char *name, const void *data, size_
 	return fclose(file) ? -EIO : err;
 }
 
-/* Like /proc/kcore: the segments are there for their addresses. */
+/* Like /proc/kcore: only the addresses of the segments are used. */
 static int write_kcore(const char *dir)
 {
 	struct {
@@ -133,7 +133,7 @@ static int ksymbol(struct machine *machine, u64 addr, u32 len, const char *name,
 	return machine__process_ksymbol(machine, &event, &sample);
 }
 
-/* The symbol at an address, which is not that of another one. NULL: none. */
+/* Is @name the symbol at @addr? NULL: is there none? */
 static bool is_named(struct machine *machine, u64 addr, const char *name)
 {
 	struct map *map = NULL;
@@ -148,7 +148,7 @@ static bool is_named(struct machine *machine, u64 addr, const char *name)
 	return ret;
 }
 
-/* Is that a segment of kcore? */
+/* Is @addr in a segment of kcore? */
 static bool is_kcore(struct machine *machine, u64 addr)
 {
 	struct map *map = maps__find(machine__kernel_maps(machine), addr);
@@ -201,7 +201,7 @@ static int setup(struct machine *machine, const char *dir)
 	return TEST_OK;
 }
 
-/* What was sampled has the name that it had, and not that of what is there now. */
+/* Sampled text keeps its name, and does not get that of the text that is there now. */
 static int __test_before(struct machine *machine)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
@@ -216,7 +216,7 @@ static int __test_before(struct machine *machine)
 	return TEST_OK;
 }
 
-/* Records that come later are about their range, and not about the segment. */
+/* Later records affect only their own range, not the segment. */
 static int __test_after(struct machine *machine)
 {
 	const u64 addr = MODULES + 0x10000;
@@ -227,7 +227,7 @@ static int __test_after(struct machine *machine)
 	TEST_ASSERT_VAL("unload", !ksymbol(machine, addr, 0x100, "bpf_prog_new", true));
 	TEST_ASSERT_VAL("unloaded", is_named(machine, addr + 0x80, NULL));
 
-	/* One that is known from kallsyms alone. */
+	/* A program that is known from kallsyms alone. */
 	TEST_ASSERT_VAL("unload", !ksymbol(machine, 0xffffffffa0004000, 0x100,
 					   "bpf_prog_0123456789abcdef_later", true));
 	TEST_ASSERT_VAL("segment", is_kcore(machine, MODULES));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What perf knows of BPF text: when an address is named, after which records,
- * and what is synthesized of images.
+ * Test how perf tracks BPF text: the records after which an address has a name,
+ * and the events that are synthesized for images.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -48,7 +48,7 @@
 
 #define ADDR	0xffffffffa0001000ULL
 #define LEN	64
-/* How long a record may be late. */
+/* Maximum delay of a record. */
 #define LATE	(50 * NSEC_PER_MSEC)
 
 struct fixture {
@@ -87,7 +87,7 @@ static void teardown(struct fixture *f)
 	machine__exit(&f->machine);
 }
 
-/* Without a file. */
+/* A session without a file. */
 static struct perf_session *new_session(struct perf_tool *tool, struct perf_env *env)
 {
 	perf_env__init(env);
@@ -164,7 +164,7 @@ static int unload(struct fixture *f, u32 id, u32 sub_id, u64 addr, u32 len, cons
 	       subprog(f, PERF_BPF_EVENT_SUBPROG_UNLOAD, id, sub_id, addr, len, name);
 }
 
-/* Whether that is what a sample there is attributed to; no name for nothing. */
+/* Is a sample at @addr attributed to @name and these IDs? @name NULL: to nothing. */
 static bool known(struct fixture *f, u64 addr, const char *name, u32 id, u32 sub_id)
 {
 	struct dso_bpf_prog none = {}, *prog = &none;
@@ -198,13 +198,13 @@ static int __test_unloaded(struct fixture *f)
 	TEST_ASSERT_VAL("still runs", known(f, ADDR + LEN - 1, "bpf_prog_a", 5, 0));
 	TEST_ASSERT_VAL("its end", known(f, ADDR + LEN, NULL, 0, 0));
 
-	/* The text is used again, from another offset on. */
+	/* The memory is reused, starting at another offset. */
 	TEST_ASSERT_VAL("load", !load(f, 6, 1, ADDR + 16, LEN, "bpf_prog_b"));
 	TEST_ASSERT_VAL("used again", known(f, ADDR + 16, "bpf_prog_b", 6, 1));
 	TEST_ASSERT_VAL("its end", known(f, ADDR + 16 + LEN - 1, "bpf_prog_b", 6, 1));
 	TEST_ASSERT_VAL("before", known(f, ADDR, NULL, 0, 0));
 
-	/* And up to another one. */
+	/* And ending at another offset. */
 	TEST_ASSERT_VAL("unload", !unload(f, 6, 1, ADDR + 16, LEN, "bpf_prog_b"));
 	TEST_ASSERT_VAL("load", !load(f, 7, 0, ADDR, LEN, "bpf_prog_c"));
 	TEST_ASSERT_VAL("used again", known(f, ADDR + 16, "bpf_prog_c", 7, 0));
@@ -212,7 +212,7 @@ static int __test_unloaded(struct fixture *f)
 	return TEST_OK;
 }
 
-/* Who has no records can use it, so that is not for ever. */
+/* Text without records can reuse the memory, so the name is not kept forever. */
 static int __test_time(struct fixture *f)
 {
 	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
@@ -236,7 +236,7 @@ static int add_kernel_map(struct fixture *f, u64 start, u64 end, const char *nam
 	int err = -ENOMEM;
 
 	if (dso) {
-		/* Before there is a map, which is larger then. */
+		/* Before the map is created, as maps of a kernel dso are larger. */
 		dso__set_kernel(dso, DSO_SPACE__KERNEL);
 		dso__set_loaded(dso);
 		map = map__new2(start, dso);
@@ -261,7 +261,7 @@ static int __test_kcore(struct fixture *f)
 	TEST_ASSERT_VAL("before", known(f, ADDR - 1, "kcore", 0, 0));
 	TEST_ASSERT_VAL("behind", known(f, ADDR + LEN, "kcore", 0, 0));
 
-	/* One that was there when the segment replaced what was known of it. */
+	/* The end of text whose map was replaced by the segment. */
 	TEST_ASSERT_VAL("unload", !unload(f, 0, 0, ADDR + 2 * LEN, LEN, "bpf_trampoline_1"));
 	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	TEST_ASSERT_VAL("between", known(f, ADDR + LEN, "kcore", 0, 0));
@@ -272,7 +272,7 @@ static int __test_kcore(struct fixture *f)
 	return TEST_OK;
 }
 
-/* kallsyms doesn't tell the size of an image. */
+/* kallsyms does not have the size of an image. */
 static int __test_image_size(struct fixture *f)
 {
 	u64 time = f->sample.time;
@@ -286,7 +286,7 @@ static int __test_image_size(struct fixture *f)
 	return TEST_OK;
 }
 
-/* Its unload, and the KSYMBOL of the next one, were lost. */
+/* The unload of a program, and the KSYMBOL of the next one, were lost. */
 static int __test_replaced(struct fixture *f)
 {
 	struct map *first;
@@ -299,7 +299,7 @@ static int __test_replaced(struct fixture *f)
 	TEST_ASSERT_EQUAL("first", (int)dso__bpf_prog(map__dso(first))->id, 5);
 	map__put(first);
 
-	/* Only that KSYMBOL, of an image with the name of the one before. */
+	/* Only the KSYMBOL was lost, of an image with the name of the previous one. */
 	TEST_ASSERT_VAL("image", !subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 0, 0, ADDR + LEN, LEN,
 					  "bpf_trampoline_1"));
 	TEST_ASSERT_VAL("gone", !subprog(f, PERF_BPF_EVENT_IMAGE_DEL, 0, 0, ADDR + LEN, LEN,
@@ -354,7 +354,7 @@ static int __test_alone(struct fixture *f)
 	return TEST_OK;
 }
 
-/* The program is known when it is unloaded, and its text had samples before. */
+/* The program becomes known when it is unloaded; its text had samples before. */
 static int __test_late_id(struct fixture *f)
 {
 	struct map *before;
@@ -389,7 +389,7 @@ static int __test_order(struct fixture *f)
 	TEST_ASSERT_VAL("unload", !machine__process_bpf_subprog(&f->machine, &late, &f->sample));
 	TEST_ASSERT_VAL("lower seq", known(f, ADDR, "bpf_prog_b", 6, 0));
 
-	/* And not at the same address. */
+	/* Likewise for a range that overlaps. */
 	subprog_event(&late, PERF_BPF_EVENT_SUBPROG_LOAD, 7, 0, ADDR + 16 - LEN, LEN, f->seq - 1,
 		      "bpf_prog_c");
 	TEST_ASSERT_VAL("load", !machine__process_bpf_subprog(&f->machine, &late, &f->sample));
@@ -406,7 +406,7 @@ static int __test_lost(struct fixture *f)
 	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	f->seq++;
 	TEST_ASSERT_VAL("load", !load(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
-	/* This one was unloaded later: what was lost can't be at its address. */
+	/* This one was unloaded later: the lost record can't be for its address. */
 	TEST_ASSERT_VAL("unload", !unload(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
 	TEST_ASSERT_VAL("may be late", known(f, ADDR, "bpf_prog_a", 5, 0));
 	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 1);
@@ -435,7 +435,7 @@ static int lost_event(struct fixture *f)
 	return machine__process_lost_event(&f->machine, &event, &f->sample);
 }
 
-/* The kernel tells that a ring was full: nobody need wait. */
+/* The kernel reports that a ring was full: no need to wait. */
 static int __test_full(struct fixture *f)
 {
 	TEST_ASSERT_VAL("a sample", known(f, ADDR, NULL, 0, 0));
@@ -495,7 +495,7 @@ static int __test_early_gap(struct fixture *f)
 	return TEST_OK;
 }
 
-/* Two CPUs: the order of time is not that of seq. Nothing is lost. */
+/* Two CPUs: the order by time differs from that by seq. Nothing is lost. */
 static int __test_late(struct fixture *f)
 {
 	union perf_event late[3];
@@ -511,7 +511,7 @@ static int __test_late(struct fixture *f)
 	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 3);
 	TEST_ASSERT_VAL("unloaded", known(f, ADDR, "bpf_prog_a", 5, 0));
 	f->sample.time += LATE;
-	/* From the middle of the gap, so that there are two. */
+	/* From the middle of the gap, which splits it. */
 	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late[1], &f->sample));
 	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 2);
 	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late[2], &f->sample));
@@ -526,7 +526,7 @@ static int __test_late(struct fixture *f)
 	return TEST_OK;
 }
 
-/* The end of what was at an address before is not that of what is there. */
+/* A late end of earlier text does not end the current text at its address. */
 static int __test_late_end(struct fixture *f)
 {
 	union perf_event late;
@@ -538,7 +538,7 @@ static int __test_late_end(struct fixture *f)
 	TEST_ASSERT_VAL("ksymbol", !ksymbol(f, ADDR, LEN, "bpf_prog_a", true));
 	TEST_ASSERT_VAL("unload", !machine__process_bpf_subprog(&f->machine, &late, &f->sample));
 
-	/* With the same name, as a trampoline that is made again. */
+	/* With the same name, like a trampoline that is recreated. */
 	TEST_ASSERT_VAL("add", !ksymbol(f, ADDR + LEN, LEN, "bpf_trampoline_1", false) &&
 			!subprog(f, PERF_BPF_EVENT_IMAGE_ADD, 0, 0, ADDR + LEN, LEN,
 				 "bpf_trampoline_1"));
@@ -556,7 +556,7 @@ static int __test_late_end(struct fixture *f)
 	return TEST_OK;
 }
 
-/* Without the records that have seq, the name is all that there is. */
+/* Without the records that have seq, only the name can be compared. */
 static int __test_no_bit_late_end(struct fixture *f)
 {
 	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "bpf_prog_a", false));
@@ -644,7 +644,7 @@ static u64 cpu_time(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* How long it takes to read a storm of short-lived programs, beside others that stay. */
+/* Measure the time to read a storm of short-lived programs, next to long-lived ones. */
 static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
 {
 	struct fixture f;
@@ -654,7 +654,7 @@ static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
 	TEST_ASSERT_VAL("setup", setup(&f, bpf_subprog) == TEST_OK);
 	start = cpu_time();
 	for (i = 0; i < live + loads; i++) {
-		/* Those that are unloaded have the same address as four before. */
+		/* Short-lived programs reuse the address of the fourth one before. */
 		u64 addr = ADDR + (i < live ? i : live + i % 4) * LEN;
 
 		/* A load takes 100 us. */
@@ -819,7 +819,7 @@ static int take_addr(const struct perf_tool *tool, union perf_event *event,
 	return 0;
 }
 
-/* perf inject --aslr has no records but KSYMBOL, whatever the file says. */
+/* perf inject --aslr has only KSYMBOL records, regardless of the file's attributes. */
 static int __test_aslr(struct fixture *f)
 {
 	struct test_tool tt = {};
@@ -1022,7 +1022,7 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 		perf_session__delete(session);
 	perf_env__exit(&env);
 
-	/* What it says of the programs of this machine is for other tests. */
+	/* Other tests cover the result for the programs of this machine. */
 	TEST_ASSERT_VAL("setup", err != INT_MIN);
 	TEST_ASSERT_VAL("images", !it.wrong);
 	TEST_ASSERT_EQUAL("number of images", (int)it.seen, (int)ARRAY_SIZE(images));

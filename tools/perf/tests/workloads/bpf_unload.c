@@ -4,7 +4,7 @@
  * same instructions, hence the same tag. The ids are printed, one per line.
  *
  * A program in a program array is unloaded by its removal from there. A CPU that
- * has entered it by a tail call goes on, and RCU keeps the text until it is done.
+ * has entered it by a tail call continues, and RCU keeps the text until it is done.
  * may_goto ends the loop after a quarter of a second, or eight million rounds where
  * the JIT has no clock.
  */
@@ -34,7 +34,7 @@ static int load(const char *name, const struct bpf_insn *insns, size_t cnt)
 	return bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, name, "GPL", insns, cnt, &opts);
 }
 
-/* Tells that it runs, and loops in a subprogram. */
+/* Sets a flag when it runs, and loops in a subprogram. */
 static int load_loop(int running)
 {
 	const struct bpf_insn insns[] = {
@@ -53,8 +53,8 @@ static int load_loop(int running)
 }
 
 /*
- * Were the index a constant, the JIT would make the call a jump, and a removal
- * would wait until nobody is on the other side of that.
+ * If the index were constant, the JIT would turn the call into a jump, and a removal
+ * would wait until no CPU runs the target of the jump.
  */
 static int load_runner(int progs)
 {
@@ -100,14 +100,14 @@ static int unload_one(int runner, int progs, int running_fd, __u32 *running)
 	WRITE_ONCE(*running, 0);
 	if (pthread_create(&thread, NULL, run, &runner))
 		return -EAGAIN;
-	/* It runs at once, or test_run failed. */
+	/* Wait until it runs, or until test_run has failed. */
 	while (!READ_ONCE(*running) && !joined) {
 		joined = !pthread_tryjoin_np(thread, &ret);
 		sched_yield();
 	}
 
 	err = bpf_map_delete_elem(progs, &slot);
-	/* Too late: it had no time while it ran. */
+	/* Too late: it had ended before it was removed. */
 	if (joined)
 		return (long)ret ?: -ETIME;
 	pthread_join(thread, &ret);
