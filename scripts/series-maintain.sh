@@ -261,7 +261,7 @@ verdict()
 # adds no Kconfig symbol finds most objects of base in ccache.
 cmd_test()
 {
-	local name c out bad=0 row progs net kernel=$BUILD/out/alone log=$BUILD/log/series-test
+	local name c out bad=0 row progs net modules kernel=$BUILD/out/alone log=$BUILD/log/series-test
 	local storm=${STORM_SECONDS:-1} fuzz=${FUZZ_SECONDS:-1}
 	need_series
 	scratch
@@ -296,9 +296,12 @@ cmd_test()
 			progs=$(prog_tests_of "$name")
 			if [ "${row[2]}" = yes ] && [ -n "$progs" ]; then
 				"$TOP/scripts/build" test_progs prod >&2
+				"$TOP/scripts/build" test_kmods alone >&2
+				mapfile -t modules < <(find "$kernel/test_kmods" -name '*.ko' -printf '--file\n%p\n')
 				SELFTESTS=$BUILD/out/prod/test_progs "$TOP/vmtest/vmtest.sh" -q \
 					--kernel "$kernel/bzImage" --memory 4096 --silence-timeout 900 \
-					--test-timeout 1600 --log "$log/$name.progs" -- /mnt/guest-regress "$progs" >&2 ||
+					--test-timeout 1600 --log "$log/$name.progs" "${modules[@]}" -- \
+					/mnt/guest-regress "$progs" >&2 ||
 					echo "not ok 0 guest" >>"$log/$name"
 				cat "$log/$name.progs/results" >>"$log/$name"
 			fi
