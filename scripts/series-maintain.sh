@@ -223,8 +223,9 @@ tree_alone()
 # programs_of TREE: the selftests that it has.
 programs_of()
 {
-	(cd "$1/tools/testing/selftests/bpf_provenance" 2>/dev/null && grep -l '^TEST_HARNESS_MAIN' ./*.c) |
-		sed 's,.*/,,; s,\.c$,,' | paste -sd,
+	local dir=$1/tools/testing/selftests/bpf_provenance
+	[ -d "$dir" ] || return 0
+	grep -l '^TEST_HARNESS_MAIN' "$dir"/*.c | sed 's,.*/,,; s,\.c$,,' | paste -sd,
 }
 
 # prog_tests_of NAME: the tests of test_progs that the series adds.
