@@ -96,7 +96,7 @@ made_series()
 # described NAME [DEPENDS...]: its header and cover letter.
 described()
 {
-	printf 'tree: bpf\ndepends:%s\n' "${*:2}" >"$PATCHES/$1/header"
+	printf 'tree: bpf\ncc: net\ndepends:%s\n' "${*:2}" >"$PATCHES/$1/header"
 	printf '# lib: one thing\n\nIt does 1 thing: https://lists.invalid/thread\n' >"$PATCHES/$1/cover.md"
 }
 

@@ -143,6 +143,7 @@ bisect()
 	diff recipients - <<-EOF
 		Cc: "A Reviewer (Company)" <r@reviewer.invalid>
 		Cc: list@lists.invalid
+		Cc: netdev@vger.kernel.org
 		To: A Maintainer <a@maintainer.invalid>
 	EOF
 	[ -f v2-0000-cover-letter.patch ]
