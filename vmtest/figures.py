@@ -292,7 +292,7 @@ def number(text: str) -> int:
 
 def coverage(args: argparse.Namespace) -> int:
     """The lines that the series adds, and those of them that gcov counted. A line of ADDED:
-    "topic file line". Lines that were not run go to MISSED."""
+    "series file line". Lines that were not run go to MISSED."""
     code: dict[tuple[str, str], str] = {}
     run: set[tuple[str, str]] = set()
     source = ""
@@ -313,19 +313,19 @@ def coverage(args: argparse.Namespace) -> int:
     lines: Counter[str] = Counter()
     ran: Counter[str] = Counter()
     with open(args.missed, "w") as missed:
-        for topic, path, n in (line.split() for line in lines_of(args.added)):
+        for series, path, n in (line.split() for line in lines_of(args.added)):
             if (path, n) not in code:
                 continue
-            lines[topic] += 1
+            lines[series] += 1
             if (path, n) in run:
-                ran[topic] += 1
+                ran[series] += 1
             else:
-                print(f"{topic} {path}:{n}\t{code[path, n]}", file=missed)
-    print(f"{'topic':<24} {'lines':>7} {'run':>7} {'%':>7}")
+                print(f"{series} {path}:{n}\t{code[path, n]}", file=missed)
+    print(f"{'series':<24} {'lines':>7} {'run':>7} {'%':>7}")
     if not lines:
         return 1
-    for topic in lines:
-        print(f"{topic:<24} {lines[topic]:7} {ran[topic]:7} {100 * ran[topic] / lines[topic]:7.1f}")
+    for series in lines:
+        print(f"{series:<24} {lines[series]:7} {ran[series]:7} {100 * ran[series] / lines[series]:7.1f}")
     every, all_ran = sum(lines.values()), sum(ran.values())
     print(f"{'all':<24} {every:7} {all_ran:7} {100 * all_ran / every:7.1f}")
     return 0
