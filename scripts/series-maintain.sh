@@ -228,33 +228,62 @@ programs_of()
 	grep -l '^TEST_HARNESS_MAIN' "$dir"/*.c | sed 's,.*/,,; s,\.c$,,' | paste -sd,
 }
 
-# prog_tests_of NAME: the tests of test_progs that the series adds.
-prog_tests_of()
+# adds NAME DIR: the tests in that folder of the selftests to which the series adds lines.
+adds()
 {
 	local list
 	mapfile -t list < <(patches_of "$1")
-	sed -nE 's,^\+\+\+ b/tools/testing/selftests/bpf/prog_tests/(.*)\.c$,\1,p' "${list[@]/#/$PATCHES/}" |
-		sort -u | paste -sd,
+	sed -nE "s,^\\+\\+\\+ b/tools/testing/selftests/$2/(.*)\\.c\$,\\1,p" "${list[@]/#/$PATCHES/}" | sort -u
 }
 
-# net_tests_of NAME: those of selftests/net that the series adds.
-net_tests_of()
+# guest LOG PROGRAMS OPTION...: run them in the kernel that was built; results go to LOG.
+guest()
 {
-	local list
-	mapfile -t list < <(patches_of "$1")
-	sed -nE 's,^\+\+\+ b/tools/testing/selftests/(net/.*)\.c$,\1,p' "${list[@]/#/$PATCHES/}" | sort -u
+	local rc=0
+	SELFTESTS=$2 "$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" --silence-timeout 900 \
+		--log "$1.d" "${@:3}" >&2 || rc=$?
+	# 1: a test failed, as the results show.
+	[ $rc -le 1 ] || echo "not ok 0 guest" >>"$1"
+	cat "$1.d/results" >>"$1" || echo "not ok 0 guest" >>"$1"
 }
 
-# verdict LOG: "N pass", or "no" and the tests that did not.
+# tests_alone NAME LOG: what belongs to the series, on the kernel that was built.
+tests_alone()
+{
+	local name=$1 log=$2 progs list modules
+	: >"$log"
+	progs=$(programs_of "$BUILD/alone")
+	[ -z "$progs" ] || STORM_SECONDS=${STORM_SECONDS:-1} FUZZ_SECONDS=${FUZZ_SECONDS:-1} \
+		guest "$log" "$kernel/selftests" --test-timeout 4800 -t "$progs"
+	# Those of the whole series: test_progs takes a quarter of an hour to build.
+	mapfile -t list < <(adds "$name" bpf/prog_tests)
+	if [ ${#list[@]} -gt 0 ]; then
+		"$TOP/scripts/build" test_progs prod >&2
+		"$TOP/scripts/build" test_kmods alone >&2
+		mapfile -t modules < <(find "$kernel/test_kmods" -name '*.ko' -printf '--file\n%p\n')
+		guest "$log" "$BUILD/out/prod/test_progs" --memory 4096 "${modules[@]}" -- \
+			/mnt/guest-regress "$(IFS=,; echo "${list[*]}")"
+	fi
+	mapfile -t list < <(adds "$name" net)
+	if [ ${#list[@]} -gt 0 ]; then
+		"$TOP/scripts/build" net_tests prod >&2
+		guest "$log" "$BUILD/out/prod/net_tests" -- /mnt/guest-kselftests "${list[@]/#/net/}"
+	fi
+}
+
+# verdict LOG: "N pass" or "none", or "no" and the tests that did not.
 verdict()
 {
-	local failed
+	local failed passed
 	failed=$(sed -nE -e 's/^not ok [0-9]+ ([^ ]+).*/\1/p' \
 		-e 's/^#[0-9]+(\/[0-9]+)? +(.*):FAIL.*/\2/p' "$1" | sort -u | paste -sd' ')
+	passed=$(grep -cE '^ok [0-9]+ |^#[0-9]+(/[0-9]+)? .*:OK' "$1" || true)
 	if [ -n "$failed" ]; then
 		echo "no: $failed"
+	elif [ "$passed" = 0 ]; then
+		echo none
 	else
-		echo "$(grep -cE '^ok [0-9]+ |^#[0-9]+(/[0-9]+)? .*:OK' "$1") pass"
+		echo "$passed pass"
 	fi
 }
 
@@ -262,8 +291,7 @@ verdict()
 # adds no Kconfig symbol finds most objects of base in ccache.
 cmd_test()
 {
-	local name c out bad=0 row progs net modules kernel=$BUILD/out/alone log=$BUILD/log/series-test
-	local storm=${STORM_SECONDS:-1} fuzz=${FUZZ_SECONDS:-1}
+	local name c out bad=0 row kernel=$BUILD/out/alone log=$BUILD/log/series-test
 	need_series
 	scratch
 	mkdir -p "$kernel" "$log"
@@ -279,44 +307,17 @@ cmd_test()
 		if c=$(tree_alone "$name"); then
 			row[0]=yes row[1]=no
 			plain_git -C "$BUILD/alone" checkout -q -f --detach "$c"
-			progs=$(programs_of "$BUILD/alone")
 			if "$TOP/scripts/build" kernel alone >&2 &&
-					{ [ -z "$progs" ] || "$TOP/scripts/build" selftests alone >&2; }; then
+					{ [ -z "$(programs_of "$BUILD/alone")" ] || "$TOP/scripts/build" selftests alone >&2; }; then
 				row[1]=yes row[2]=no
 				"$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" -- true >&2 && row[2]=yes
 			fi
-			: >"$log/$name"
-			if [ "${row[2]}" = yes ] && [ -n "$progs" ]; then
-				SELFTESTS=$kernel/selftests STORM_SECONDS=$storm FUZZ_SECONDS=$fuzz \
-					"$TOP/vmtest/vmtest.sh" -q --kernel "$kernel/bzImage" --silence-timeout 900 \
-					--test-timeout 4800 --log "$log/$name.d" -t "$progs" >&2 || [ $? = 1 ] ||
-					echo "not ok 0 guest" >>"$log/$name"
-				cat "$log/$name.d/results" >>"$log/$name"
-			fi
-			# Those of the whole series: test_progs takes a quarter of an hour to build.
-			progs=$(prog_tests_of "$name")
-			if [ "${row[2]}" = yes ] && [ -n "$progs" ]; then
-				"$TOP/scripts/build" test_progs prod >&2
-				"$TOP/scripts/build" test_kmods alone >&2
-				mapfile -t modules < <(find "$kernel/test_kmods" -name '*.ko' -printf '--file\n%p\n')
-				SELFTESTS=$BUILD/out/prod/test_progs "$TOP/vmtest/vmtest.sh" -q \
-					--kernel "$kernel/bzImage" --memory 4096 --silence-timeout 900 \
-					--test-timeout 1600 --log "$log/$name.progs" "${modules[@]}" -- \
-					/mnt/guest-regress "$progs" >&2 ||
-					echo "not ok 0 guest" >>"$log/$name"
-				cat "$log/$name.progs/results" >>"$log/$name"
-			fi
-			mapfile -t net < <(net_tests_of "$name")
-			if [ "${row[2]}" = yes ] && [ ${#net[@]} -gt 0 ]; then
-				"$TOP/scripts/build" net_tests prod >&2
-				SELFTESTS=$BUILD/out/prod/net_tests "$TOP/vmtest/vmtest.sh" -q \
-					--kernel "$kernel/bzImage" --log "$log/$name.net" -- \
-					/mnt/guest-kselftests "${net[@]}" >&2 || echo "not ok 0 guest" >>"$log/$name"
-				cat "$log/$name.net/results" >>"$log/$name"
-			fi
-			[ "${row[2]}" != yes ] || row[3]=$(verdict "$log/$name")
 		fi
-		[[ " ${row[*]} " != *" no"* ]] || bad=1
+		if [ "${row[2]}" = yes ]; then
+			tests_alone "$name" "$log/$name"
+			row[3]=$(verdict "$log/$name")
+		fi
+		[[ " ${row[*]} " != *" no"[\ :]* ]] || bad=1
 		printf '%-28s %-8s %-8s %-8s %s\n' "$name" "${row[@]}" | tee -a "$log/table"
 	done
 	return $bad
