@@ -20,46 +20,84 @@ def fields(path: str | Path, *kinds: str) -> list[list[str]]:
 
 # --- perf -------------------------------------------------------------------
 
+# What runs beside the programs of guest-perf, as the table shows it.
+BESIDE = {"nothing": "-", "loaders": "loaders", "live": "10000 live"}
+IMAGES = ("trampoline", "struct_ops", "dispatcher")
+
+
 def perf(args: argparse.Namespace) -> int:
     """What guest-perf printed on both kernels: a line for each pair of perfs, one for each
     perf test that is not Ok on both, and what is wrong."""
     tally = Tally()
-    runs: set[tuple[str, str, str]] = set()
+    runs: set[tuple[str, ...]] = set()
     tests: dict[str, dict[str, str]] = {}
-    line = "{:<8} {:<8} {:<8} {:<12} {:>8} {:>8} {:>9} {:>6}".format
+    images: dict[tuple[str, ...], list[int]] = {}
+    wrong: list[str] = []
+    line = "{:<8} {:<8} {:<8} {:<12} {:<12} {:>8} {:>8} {:>7} {:>9} {:>6} {:>11}".format
 
-    def check(ok: bool, what: str) -> None:
+    def check(ok: bool, what: str, *where: str) -> None:
         if not tally.check(ok):
-            print(f"    FAILED: {what}")
+            wrong.append(": ".join([" ".join(where), what]) if where else what)
 
-    print(line("kernel", "record", "report", "bpf_subprog", "samples", "named", "programs", "lines"))
-    for kernel in KERNELS:
-        for kind, *row in fields(getattr(args, kernel), "perf", "same", "equal", "test"):
-            # Only this perf asks for the records, and only this kernel has them.
-            records = kernel == "prod" and row[0] == "prod"
-            if kind == "perf":
-                record, report, samples, named, programs, lines, bit, status = row
-                runs.add((kernel, record, report))
-                print(line(KERNELS[kernel], KERNELS[record], KERNELS[report], bit, samples, named,
-                           "-" if report == "base" else programs, lines))
-                check(status == "0", f"perf report ended with {status}")
-                check(bit == ("yes" if records else "no"), f"the file has attr.bpf_subprog: {bit}")
-                check(int(samples) >= 100, "too few samples")
-                if records and report == "prod":
-                    check(samples == named and programs == "3",
-                          "samples without a name, or programs that are not told apart")
-                else:
-                    check(int(named) < int(samples) / 2,
-                          "programs did not run while they were unloaded: most samples have names")
-            elif kind == "same":
-                check(row[1] == "yes", "the reports differ in more than BPF programs")
-            elif kind == "equal":
-                if not records:
-                    check(row[1] == "yes", "the reports differ")
-            else:
+    console = {k: fields(getattr(args, k), "perf", "same", "image", "kcore", "test") for k in KERNELS}
+    for kernel, rows_of in console.items():
+        for _, what, record, report, *counts in (row for row in rows_of if row[0] == "image"):
+            samples, named, other = (int(n) for n in counts)
+            where = KERNELS[kernel], KERNELS[record], KERNELS[report], what
+            runs.add(("image", kernel, what, record, report))
+            total = images.setdefault((kernel, record, report), [0, 0])
+            total[0] += samples
+            total[1] += named
+            # The dispatcher keeps its name in kallsyms, so it is named in each report.
+            check(samples >= 20, f"too few samples: {samples}", *where)
+            if report == "prod" and kernel == "prod":
+                check(samples == named, f"{samples - named} samples without the right name", *where)
+            elif report == "base" and what != "dispatcher":
+                check(named < samples / 2, "most samples have their names, although kcore was read", *where)
+            check(named + other <= samples, "more names than samples", *where)
+        for _, record, report, read in (row for row in rows_of if row[0] == "kcore"):
+            runs.add(("kcore", kernel, record, report))
+            check(read == "yes", "perf report did not read /proc/kcore", KERNELS[kernel], KERNELS[record], KERNELS[report])
+
+    print(line("kernel", "record", "report", "beside", "bpf_subprog", "samples", "named", "wrong", "programs", "lines",
+               "images"))
+    for kernel, rows_of in console.items():
+        for kind, *row in rows_of:
+            if kind in ("image", "kcore"):
+                continue
+            if kind == "test":
                 tests.setdefault(row[0], {})[kernel] = row[1]
-    check(len(runs) == 8, "a run is missing")
-    check(bool(tests), "no perf test ran")
+                continue
+            beside, record = row[:2]
+            # Only this perf requests the records, and only this kernel has them.
+            records = kernel == "prod" and record == "prod"
+            where = KERNELS[kernel], KERNELS[record], BESIDE.get(beside, beside)
+            if kind == "perf":
+                report, *numbers, bit, status = row[2:]
+                samples, named, other, programs, lines = (int(n) for n in numbers)
+                where = *where[:2], KERNELS[report], where[2]
+                runs.add(("perf", kernel, beside, record, report))
+                of = images.get((kernel, record, report))
+                print(line(*where, bit, samples, named, other, "-" if report == "base" else programs, lines,
+                           f"{of[1]}/{of[0]}" if of and beside == "nothing" else "-"))
+                check(status == "0", f"perf report ended with {status}", *where)
+                check(bit == ("yes" if records else "no"), f"the file has attr.bpf_subprog: {bit}", *where)
+                check(samples >= 100, f"too few samples: {samples}", *where)
+                if records and report == "prod":
+                    check(samples == named and programs == 3,
+                          "samples without the right name, or programs that are not distinguished", *where)
+                else:
+                    check(named < samples / 2,
+                          "programs did not run while they were unloaded: most samples have names", *where)
+            else:
+                check(row[2] == "yes", "the reports differ in more than BPF text", *where)
+    for why in wrong:
+        print(f"    FAILED: {why}")
+    expected = 2 * 4 * (len(BESIDE) + len(IMAGES) + 1)
+    if not tally.check(len(runs) == expected):
+        print(f"    FAILED: a run is missing: there are {len(runs)} of {expected}")
+    if not tally.check(bool(tests)):
+        print("    FAILED: no perf test ran")
     for test, result in tests.items():
         base, prod = result.get("base", ""), result.get("prod", "")
         if base == prod == "Ok":
@@ -68,9 +106,8 @@ def perf(args: argparse.Namespace) -> int:
         print(f"perf test: {test}: {base} on 7.3, {prod} on the series")
         if base == prod == "Skip":
             tally.skipped += 1
-        else:
-            check(test == "perf record BPF events of subprograms" and (base, prod) == ("Skip", "Ok"),
-                  "another result was expected")
+        elif not tally.check(test == "perf record BPF events of subprograms" and (base, prod) == ("Skip", "Ok")):
+            print("    FAILED: another result was expected")
     return tally.print()
 
 

@@ -359,6 +359,77 @@ names()
 	[[ "$output" = *"there are 30 of 32"* ]]
 }
 
+# guest_perf: what guest-perf prints on both kernels, changed by the sed program $1 on the
+# series.
+guest_perf()
+{
+	local k b r p named bit programs i
+	for k in base prod; do
+		for b in nothing loaders live; do
+			for r in base prod; do
+				for p in base prod; do
+					named=20 bit=no programs=0
+					[ $k$r != prodprod ] || bit=yes
+					[ $k$r$p != prodprodprod ] || named=300 programs=3
+					printf 'perf\t%s\t%s\t%s\t300\t%d\t0\t%d\t9\t%s\t0\n' $b $r $p $named $programs $bit
+				done
+				printf 'same\t%s\t%s\tyes\n' $b $r
+			done
+		done
+		for r in base prod; do
+			for p in base prod; do
+				for i in trampoline struct_ops dispatcher; do
+					named=0
+					[ $p = base ] && [ $i != dispatcher ] || named=40
+					printf 'image\t%s\t%s\t%s\t40\t%d\t0\n' $i $r $p $named
+				done
+				printf 'kcore\t%s\t%s\tyes\n' $r $p
+			done
+		done
+		printf 'test\tBPF text\tOk\n'
+		printf 'test\tperf record BPF events of subprograms\t%s\n' "$([ $k = prod ] && echo Ok || echo Skip)"
+	done >"$BATS_TEST_TMPDIR/both"
+	sed -n '1,/^test\tperf record/p' "$BATS_TEST_TMPDIR/both" >"$BATS_TEST_TMPDIR/base"
+	sed '1,/^test\tperf record/d' "$BATS_TEST_TMPDIR/both" | sed "$1" >"$BATS_TEST_TMPDIR/prod"
+	results perf "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/prod"
+}
+
+@test "perf: every row as it should be; then each thing that can be wrong" {
+	guest_perf ''
+	[ "${lines[-1]}" = "182 0 0" ]
+	[[ $output != *FAILED* ]]
+	[[ $output == *"series   series   series   -            yes               300      300       0         3      9     120/120"* ]]
+	[[ $output == *"series   series   7.3      loaders      yes               300       20       0         -      9           -"* ]]
+	[[ $output == *"7.3      7.3      7.3      -            no                300       20       0         -      9      40/120"* ]]
+
+	guest_perf 's/^\(perf\tloaders\tprod\tprod\t300\t\)300/\1299/'
+	[ "${lines[-1]}" = "181 1 0" ]
+	[[ $output == *"FAILED: series series series loaders: samples without the right name"* ]]
+	# Named as another program.
+	guest_perf 's/^\(perf\tlive\tprod\tprod\t300\t\)300\t0/\1290\t10/'
+	[[ $output == *"FAILED: series series series 10000 live: samples without the right name"* ]]
+	# A case that the records are for was not reached.
+	guest_perf 's/^\(perf\tnothing\tbase\tprod\t300\t\)20/\1200/'
+	[[ $output == *"FAILED: series 7.3 series -: programs did not run while they were unloaded"* ]]
+	guest_perf 's/^\(image\tstruct_ops\tbase\tprod\t40\t\)40\t0/\139\t1/'
+	[ "${lines[-1]}" = "181 1 0" ]
+	[[ $output == *"FAILED: series 7.3 series struct_ops: 1 samples without the right name"* ]]
+	[[ $output == *" 119/120"* ]]
+	guest_perf 's/^\(image\ttrampoline\tbase\tbase\t40\t\)0/\140/'
+	[[ $output == *"FAILED: series 7.3 7.3 trampoline: most samples have their names, although kcore was read"* ]]
+	guest_perf 's/^\(image\tdispatcher\tprod\tprod\t\)40\t40/\119\t19/'
+	[[ $output == *"too few samples: 19"* ]]
+	guest_perf 's/^\(kcore\tprod\tbase\t\)yes/\1no/'
+	[[ $output == *"FAILED: series series 7.3: perf report did not read /proc/kcore"* ]]
+	guest_perf 's/^\(same\tlive\tbase\t\)yes/\1no/'
+	[[ $output == *"FAILED: series 7.3 10000 live: the reports differ in more than BPF text"* ]]
+	guest_perf '/^kcore\tprod\tbase/d'
+	[ "${lines[-1]}" = "180 1 0" ]
+	[[ $output == *"there are 55 of 56"* ]]
+	guest_perf 's/^test\tBPF text\tOk/test\tBPF text\tSkip/'
+	[ "${lines[-1]}" = "181 1 0" ]
+}
+
 # judge: base and prod of the test's directory, against two expectations.
 judge()
 {
