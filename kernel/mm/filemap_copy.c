@@ -71,7 +71,11 @@ static bool reserve_put(struct last_put **reserved)
 	return false;
 }
 
-/* Undoes reserve_put(), and drops the reference to @folio if that is not NULL. */
+/*
+ * Undoes reserve_put(), and drops the reference to @folio if that is not NULL, which
+ * orders the copy before the folio is reused:
+ * Documentation/litmus-tests/build-id/copy-against-removal.litmus.
+ */
 static void release_put(struct last_put *last, struct folio *folio)
 {
 	if (!IS_ENABLED(CONFIG_IRQ_WORK) || !last) {
@@ -105,7 +109,13 @@ static struct folio *try_get_folio(struct address_space *mapping, pgoff_t index,
 		release_put(*last, NULL);
 		return NULL;
 	}
-	/* Removed, and reused for something else, before the reference was taken? */
+	/*
+	 * Removed, and reused for something else, before the reference was taken?
+	 * folio_try_get() is a full barrier. It pairs with the last put of the folio,
+	 * or with the locks that are taken after its count was frozen:
+	 * Documentation/litmus-tests/build-id/copy-against-removal.litmus and
+	 * copy-against-reclaim.litmus.
+	 */
 	if (likely(folio == xa_load(&mapping->i_pages, index)))
 		return folio;
 	release_put(*last, folio);

@@ -618,14 +618,43 @@ static void json_of(const char *text, char *json, size_t size)
 	snprintf(json + len, size - len, "}");
 }
 
+/* A file that this process maps. */
+struct mapped {
+	char dir[PATH_MAX - 64], file[PATH_MAX - 32];
+	void *page;
+};
+
+/* Map a new file of this name. */
+static int mapped_start(struct mapped *m, const char *name)
+{
+	int fd;
+
+	m->page = MAP_FAILED;
+	if (scratch_dir(m->dir, sizeof(m->dir)))
+		return -1;
+	snprintf(m->file, sizeof(m->file), "%s/%s", m->dir, name);
+	fd = open(m->file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0 && !ftruncate(fd, 4096))
+		m->page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	return m->page == MAP_FAILED ? -1 : 0;
+}
+
+static void mapped_end(struct mapped *m)
+{
+	munmap(m->page, 4096);
+	unlink(m->file);
+	rmdir(m->dir);
+}
+
 TEST_F(maps, json)
 {
-	char dir[PATH_MAX - 64], file[PATH_MAX - 32], line[PATH_MAX], want[2 * PATH_MAX];
-	const char *p, *q;
+	char line[PATH_MAX], want[2 * PATH_MAX];
 	struct tool text, json;
-	int fd, files = 0;
+	struct mapped mapped;
+	const char *p, *q;
+	int files = 0;
 	pid_t pid;
-	void *map;
 
 	pid = spawn_spinner("/proc/self/exe", 0);
 	ASSERT_LT(0, pid);
@@ -649,21 +678,13 @@ TEST_F(maps, json)
 	tool_free(&json);
 
 	/* Special characters, and a byte that is not UTF-8. */
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(file, sizeof(file), "%s/\"\\\001\377\303\244", dir);
-	fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ftruncate(fd, 4096));
-	map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
-	ASSERT_NE(MAP_FAILED, map);
-	close(fd);
+	ASSERT_EQ(0, mapped_start(&mapped, "\"\\\001\377\303\244"));
 	EXPECT_EQ(OK, tool_run(&json, ARGS("maps", "--json", PID(getpid()))));
-	snprintf(want, sizeof(want), "\"path\":\"%s/\\\"\\\\\\u0001\\ufffd\303\244\"}\n", dir);
+	snprintf(want, sizeof(want), "\"path\":\"%s/\\\"\\\\\\u0001\\ufffd\303\244\"}\n",
+		 mapped.dir);
 	EXPECT_NE(NULL, strstr(json.out, want)) TH_LOG("no %s in %s", want, json.out);
 	tool_free(&json);
-	munmap(map, 4096);
-	unlink(file);
-	rmdir(dir);
+	mapped_end(&mapped);
 }
 
 TEST_F(maps, deleted_binary)
@@ -689,27 +710,17 @@ TEST_F(maps, deleted_binary)
 /* A name that would change a terminal is printed without control characters. */
 TEST_F(maps, control_characters)
 {
-	char dir[PATH_MAX - 64], file[PATH_MAX - 32], line[PATH_MAX];
+	struct mapped mapped;
+	char line[PATH_MAX];
 	struct tool t;
-	void *p;
-	int fd;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(file, sizeof(file), "%s/\033[2Jx\177", dir);
-	fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, ftruncate(fd, 4096));
-	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
-	ASSERT_NE(MAP_FAILED, p);
-	close(fd);
+	ASSERT_EQ(0, mapped_start(&mapped, "\033[2Jx\177"));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()))));
-	EXPECT_NE(NULL, find_line(t.out, dir, "\\033[2Jx\\177", line, sizeof(line)));
+	EXPECT_NE(NULL, find_line(t.out, mapped.dir, "\\033[2Jx\\177", line, sizeof(line)));
 	EXPECT_EQ(NULL, strchr(t.out, '\033'));
 	EXPECT_EQ(NULL, strchr(t.out, '\177'));
 	tool_free(&t);
-	munmap(p, 4096);
-	unlink(file);
-	rmdir(dir);
+	mapped_end(&mapped);
 }
 
 TEST_F(maps, vanished)

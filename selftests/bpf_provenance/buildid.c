@@ -323,8 +323,8 @@ static int use_fs(FIXTURE_DATA(faults) *self, enum own_fs fs)
 	return err;
 }
 
-/* Creates the file, and writes all of it to disk. */
-static void new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, off_t note_at)
+static void create_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+			off_t note_at)
 {
 	struct stat st;
 
@@ -332,9 +332,15 @@ static void new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *se
 	ASSERT_LE(0, self->fd);
 	ASSERT_EQ(0, write_elf(self->fd, self->id, note_at));
 	ASSERT_EQ(0, ftruncate(self->fd, note_at + PAGE));
-	ASSERT_EQ(0, fsync(self->fd));
 	ASSERT_EQ(0, fstat(self->fd, &st));
 	self->skel->bss->inode_nr = st.st_ino;
+}
+
+/* Creates the file, and writes all of it to disk. */
+static void new_file(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self, off_t note_at)
+{
+	create_file(_metadata, self, note_at);
+	ASSERT_EQ(0, fsync(self->fd));
 }
 
 /* Opened read-only, so that there is no writer. */
@@ -823,6 +829,7 @@ FIXTURE(nmi)
 	unsigned char id[ID_SIZE];
 	void *lib, *header;
 	struct spinner spinner;
+	enum own_fs fs;		/* mounted at @dir */
 };
 
 FIXTURE_SETUP(nmi)
@@ -841,13 +848,16 @@ FIXTURE_SETUP(nmi)
 
 FIXTURE_TEARDOWN(nmi)
 {
+	/* The thread may wait for it. */
+	if (self->fs == FS_STALLING)
+		fs_stall(false);
 	if (self->spinner.tid > 0)
 		spinner_stop(&self->spinner);
 	buildid__destroy(self->skel);
 	switch_cache(true);
 	if (self->lib)
 		dlclose(self->lib);
-	unlink(self->path);
+	fs_unmount(self->fs, self->dir);
 	rmdir(self->dir);
 }
 
@@ -974,6 +984,118 @@ TEST_F(nmi, after_user_mode)
 	EXPECT_EQ(1, st.st_atim.tv_sec);
 	/* Now it need not be resident. */
 	ASSERT_EQ(0, page_out(self->header));
+	first = self->skel->bss->nr_samples;
+	sample(_metadata, self, 20);
+	expect_valid(_metadata, self, first);
+}
+
+/* How often the thread has waited for anything, or -1. */
+static long nr_waits(pid_t tid)
+{
+	char path[64], line[128];
+	long waits = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	f = fopen(path, "r");
+	if (!f)
+		return -1;
+	while (waits < 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "voluntary_ctxt_switches: %ld", &waits);
+	fclose(f);
+	return waits;
+}
+
+/* Enough rounds of the spinner, with its CPU busy for some of the time. */
+#define MANY_ROUNDS 1000000UL
+
+/* Waits for @n rounds of the spinner. Returns the number in the end: it may be stuck. */
+static unsigned long wait_for_rounds(const struct spinner *s, unsigned long n)
+{
+	const time_t end = time(NULL) + 10 * timeout_scale();
+	unsigned long start = READ_ONCE(s->rounds), rounds;
+
+	do {
+		sched_yield();
+		rounds = READ_ONCE(s->rounds) - start;
+	} while (rounds < n && time(NULL) < end);
+	return rounds;
+}
+
+/*
+ * The storage does not answer when the header is read. The thread, which has real-time
+ * priority and all other pages locked, still returns to user mode each time.
+ */
+TEST_F(nmi, storage_stalls)
+{
+	const struct sched_param fifo = { .sched_priority = 1 };
+	unsigned long rounds, start;
+	struct stat st;
+	int first, err;
+	off_t read_at;
+	time_t end;
+	long waits;
+
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	err = fs_mount(FS_STALLING, self->dir);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs FUSE, squashfs, and mksquashfs");
+	ASSERT_EQ(0, err);
+	self->fs = FS_STALLING;
+	ASSERT_EQ(0, stat(self->path, &st));
+	ASSERT_EQ(0, switch_cache(false));
+	spin_in_library(_metadata, self);
+	ASSERT_EQ(0, mlockall(MCL_CURRENT));
+	ASSERT_EQ(0, munlock(self->header, PAGE));
+	ASSERT_EQ(0, page_out(self->header));
+	ASSERT_EQ(0, sched_setscheduler(self->spinner.tid, SCHED_FIFO, &fifo));
+	ASSERT_EQ(0, switch_cache(true));
+	ASSERT_EQ(0, buildid__load(self->skel));
+	attach_nmi(_metadata, self);
+	waits = nr_waits(self->spinner.tid);
+	ASSERT_LE(0, waits);
+	fs_stall(true);
+	sample(_metadata, self, 1);
+
+	/* Without a cache, nothing reads the header. */
+	end = time(NULL) + (has_cache() ? 10 * timeout_scale() : 1);
+	while (fs_stalled_read() < 0 && time(NULL) < end)
+		sched_yield();
+	read_at = fs_stalled_read();
+	ASSERT_LE(0, read_at)
+		TH_LOG("no read waits for the device");
+	EXPECT_LT(read_at, st.st_size);
+
+	start = READ_ONCE(self->spinner.rounds);
+	rounds = wait_for_rounds(&self->spinner, MANY_ROUNDS);
+	ASSERT_LE(MANY_ROUNDS, rounds)
+		TH_LOG("%lu rounds in user mode: the thread waits for the device", rounds);
+	/* Each of these requests the read again. */
+	first = self->skel->bss->nr_samples;
+	sample(_metadata, self, 20);
+	rounds = wait_for_rounds(&self->spinner, MANY_ROUNDS);
+	EXPECT_LE(MANY_ROUNDS, rounds);
+	/* With PREEMPT_RT, a spinlock can put it to sleep as well. */
+	if (!is_preempt_rt())
+		EXPECT_EQ(waits, nr_waits(self->spinner.tid));
+	for (; first < self->skel->bss->nr_samples; first++)
+		EXPECT_FALSE(is_valid(&self->skel->bss->samples[first][0]));
+	/* All of this before the read was answered. */
+	ASSERT_EQ(read_at, fs_stalled_read());
+	ASSERT_FALSE(resident(self->header));
+	TH_LOG("%lu rounds in user mode, 20 NMIs, %ld waits, and the read at %ld not answered",
+	       READ_ONCE(self->spinner.rounds) - start, nr_waits(self->spinner.tid) - waits,
+	       (long)read_at);
+
+	fs_stall(false);
+	end = time(NULL) + 10 * timeout_scale();
+	while (!resident(self->header) && time(NULL) < end)
+		sched_yield();
+	/* With PREEMPT_RT, NMIs do not read the page cache: one more must request it. */
+	if (is_preempt_rt())
+		sample(_metadata, self, 1);
 	first = self->skel->bss->nr_samples;
 	sample(_metadata, self, 20);
 	expect_valid(_metadata, self, first);
@@ -1916,6 +2038,18 @@ static bool has_own_id(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *
 	return ok;
 }
 
+static bool file_nr_has_own_id(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+			       int n)
+{
+	struct stat st;
+
+	path_nr(self, n);
+	make_id(self->id, n);
+	ASSERT_EQ(0, stat(self->path, &st));
+	self->skel->bss->inode_nr = st.st_ino;
+	return has_own_id(_metadata, self);
+}
+
 #define MANY 3000
 
 /* Task context: memory used for many files, all freed when they are removed. */
@@ -1978,19 +2112,27 @@ TEST_F(cache, memory)
 TEST_F_TIMEOUT(cache, eviction, 900)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
-	int i, nr = 0, wrong = 0, max = 30000, first_evicted = -1;
+	int i, dir, nr = 0, wrong = 0, max = 30000, first_evicted = -1;
 	unsigned long long parses;
 	unsigned int size;
 	long before, kept;
-	struct stat st;
 
+	dir = open(self->f.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, dir);
 	before = start_empty(_metadata);
 	/* Buckets can't be predicted: add files until one overflows. */
 	do {
-		for (i = 0; i < 1000; i++, nr++) {
-			new_file_nr(_metadata, &self->f, nr);
-			wrong += !has_own_id(_metadata, &self->f);
+		for (i = nr; i < nr + 1000; i++) {
+			path_nr(&self->f, i);
+			make_id(self->f.id, i);
+			create_file(_metadata, &self->f, 256);
+			close(self->f.fd);
+			self->f.fd = -1;
 		}
+		/* One sync: most of the test's time was fsync() of each file. */
+		ASSERT_EQ(0, syncfs(dir));
+		for (; nr < i; nr++)
+			wrong += !file_nr_has_own_id(_metadata, &self->f, nr);
 		kept = count_entries(&size) - before;
 	} while (kept >= nr && nr < max);
 	TH_LOG("%d files: %ld entries", nr, kept);
@@ -1999,12 +2141,8 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 	EXPECT_EQ(nr, events->hits);
 	ASSERT_EQ(nr, events->parses);
 	for (i = 0; i < nr; i++) {
-		path_nr(&self->f, i);
-		make_id(self->f.id, i);
-		ASSERT_EQ(0, stat(self->f.path, &st));
-		self->f.skel->bss->inode_nr = st.st_ino;
 		parses = events->parses;
-		wrong += !has_own_id(_metadata, &self->f);
+		wrong += !file_nr_has_own_id(_metadata, &self->f, i);
 		if (first_evicted < 0 && events->parses > parses)
 			first_evicted = i;
 		ASSERT_EQ(0, unlink(self->f.path));
@@ -2017,6 +2155,7 @@ TEST_F_TIMEOUT(cache, eviction, 900)
 	TH_LOG("file %d is the first one that was not kept", first_evicted);
 	EXPECT_GT(nr / 2, first_evicted);
 	EXPECT_LT(nr, events->parses);
+	close(dir);
 }
 
 /* --- kinds of files ---------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #define __BPF_PROVENANCE_FS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum own_fs {
 	FS_NONE,		/* the file system of @dir */
@@ -15,6 +16,7 @@ enum own_fs {
 	FS_OVERLAY,		/* over @dir/lower, which the caller may have made */
 	FS_OVERLAY_META,	/* the same, where chmod() copies no data; verity=on */
 	FS_TMPFS,
+	FS_STALLING,		/* all files of @dir, on a device that fs_stall() stalls */
 	FS_FUSE,		/* contents of @dir/file at mount time */
 	FS_FUSE_HUNG,		/* the same, but a read is never answered */
 	FS_EROFS,		/* contents of @dir/file at mount time, on a device */
@@ -37,8 +39,17 @@ int fs_mount(enum own_fs fs, const char *dir);
 /* Unmount it, or return -EBUSY, and empty the directory. FS_NONE: only the latter. */
 int fs_unmount(enum own_fs fs, const char *dir);
 
+/*
+ * Answer no read of the device of FS_STALLING, until it is called with false. fs_unmount()
+ * does that as well. If the test ends without it, the reads fail.
+ */
+void fs_stall(bool stall);
+
+/* Does a read wait for the stalled device? Returns its offset in the image, or -1. */
+off_t fs_stalled_read(void);
+
 /* For fs_mount(): the server of FS_FUSE at the current directory, in fuse.c. */
-int fuse_mount(bool hangs);
+int fuse_mount(enum own_fs fs);
 void fuse_end(void);
 
 #endif

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -17,10 +19,47 @@
 
 #define FILE_NODE 2
 #define PAGE 4096U
+#define MAX_READ (32 * PAGE)
 
-static char content[PAGE];
-static size_t content_size;
+static int content = -1;
+static off_t content_size;
 static pid_t server;
+
+/* Shared with the server, which needs @open to answer a read. */
+static struct gate {
+	sem_t open;
+	off_t waiting;		/* offset of the read that waits for @open, or -1 */
+} *gate;
+static bool stalled;
+
+void fs_stall(bool stall)
+{
+	if (!gate || stall == stalled)
+		return;
+	stalled = stall;
+	if (!stall)
+		sem_post(&gate->open);
+	else
+		while (sem_wait(&gate->open) && errno == EINTR)
+			;
+}
+
+off_t fs_stalled_read(void)
+{
+	return __atomic_load_n(&gate->waiting, __ATOMIC_ACQUIRE);
+}
+
+/* In the server. */
+static void wait_while_stalled(off_t offset)
+{
+	if (sem_trywait(&gate->open)) {
+		__atomic_store_n(&gate->waiting, offset, __ATOMIC_RELEASE);
+		while (sem_wait(&gate->open) && errno == EINTR)
+			;
+		__atomic_store_n(&gate->waiting, -1, __ATOMIC_RELEASE);
+	}
+	sem_post(&gate->open);
+}
 
 static void set_attr(struct fuse_attr *attr, uint64_t node)
 {
@@ -42,10 +81,10 @@ static void reply(int dev, uint64_t unique, int err, const void *data, size_t si
 		_exit(1);
 }
 
-/* Serves until unmount, or until the first read if @hangs. */
-static void serve(int dev, bool hangs)
+/* Serves until unmount, or until the first read of FS_FUSE_HUNG. */
+static void serve(int dev, enum own_fs fs)
 {
-	static char buf[FUSE_MIN_READ_BUFFER + PAGE];
+	static char buf[FUSE_MIN_READ_BUFFER + PAGE], data[MAX_READ];
 	const struct fuse_in_header *in = (void *)buf;
 	const void *arg = in + 1;
 	const struct fuse_read_in *rd = arg;
@@ -57,7 +96,11 @@ static void serve(int dev, bool hangs)
 		.nodeid = FILE_NODE, .entry_valid = 3600, .attr_valid = 3600,
 	};
 	struct fuse_attr_out attr = { .attr_valid = 3600 };
-	struct fuse_open_out opened = { .open_flags = FOPEN_KEEP_CACHE };
+	/* A stalled device does not read from the page cache. */
+	struct fuse_open_out opened = {
+		.open_flags = fs == FS_STALLING ? FOPEN_DIRECT_IO : FOPEN_KEEP_CACHE,
+	};
+	ssize_t n;
 
 	while (read(dev, buf, sizeof(buf)) > 0 || errno == EINTR || errno == ENOENT) {
 		switch (in->opcode) {
@@ -80,10 +123,13 @@ static void serve(int dev, bool hangs)
 			reply(dev, in->unique, 0, &opened, sizeof(opened));
 			break;
 		case FUSE_READ:
-			if (hangs)
+			if (fs == FS_FUSE_HUNG)
 				pause();
-			reply(dev, in->unique, 0, content + rd->offset,
-			      rd->offset < content_size ? content_size - rd->offset : 0);
+			if (fs == FS_STALLING)
+				wait_while_stalled(rd->offset);
+			n = pread(content, data, rd->size < MAX_READ ? rd->size : MAX_READ,
+				  rd->offset);
+			reply(dev, in->unique, n < 0 ? EIO : 0, data, n < 0 ? 0 : n);
 			break;
 		case FUSE_FORGET:
 		case FUSE_BATCH_FORGET:
@@ -100,29 +146,38 @@ static void serve(int dev, bool hangs)
 	_exit(0);
 }
 
-int fuse_mount(bool hangs)
+int fuse_mount(enum own_fs fs)
 {
 	char options[64];
-	int dev, fd;
-	ssize_t n;
+	struct stat st;
+	int dev;
 
 	dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (dev < 0)
 		return -EOPNOTSUPP;
-	fd = open("file", O_RDONLY | O_CLOEXEC);
-	n = read(fd, content, sizeof(content));
-	close(fd);
-	content_size = n < 0 ? 0 : n;
+	gate = mmap(NULL, sizeof(*gate), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		    -1, 0);
+	if (gate == MAP_FAILED) {
+		gate = NULL;
+		close(dev);
+		return -ENOMEM;
+	}
+	sem_init(&gate->open, true, 1);
+	gate->waiting = -1;
+	content = open("file", O_RDONLY | O_CLOEXEC);
+	content_size = fstat(content, &st) ? 0 : st.st_size;
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", dev);
 	if (mount("fuse", ".", "fuse", 0, options)) {
+		close(content);
 		close(dev);
 		return -errno;
 	}
 	server = fork();
 	if (!server) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		serve(dev, hangs);
+		serve(dev, fs);
 	}
+	close(content);
 	close(dev);
 	return server < 0 ? -errno : 0;
 }

@@ -393,7 +393,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	links = calloc(cpus > 0 ? cpus : 1, sizeof(*links));
 	err = links && cpus > 0 ? attach(skel->progs.profile, links, cpus, &timer) : -ENOMEM;
 	if (err <= 0) {
-		say("sampling: %s", strerror(err ? -err : ENODEV));
+		say("sampling: %s", perf_open_error(err ? -err : ENODEV));
 		rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
 		goto close_rings;
 	}

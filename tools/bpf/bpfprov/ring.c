@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,27 @@ struct ring {
 	size_t size;		/* of the records, in bytes */
 };
 
+/* Debian's kernels accept higher values than mainline's, which stop at 2. */
+static bool is_restricted(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	int value;
+	bool high;
+
+	if (!f)
+		return false;
+	high = fscanf(f, "%d", &value) == 1 && value > 2;
+	fclose(f);
+	return high && !have_cap(CAP_SYS_ADMIN);
+}
+
+const char *perf_open_error(int err)
+{
+	if (is_denied(err) && is_restricted())
+		return "needs CAP_SYS_ADMIN on this kernel, or a kernel.perf_event_paranoid of at most 2";
+	return strerror(err);
+}
+
 static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsigned int pages)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
@@ -26,7 +48,7 @@ static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsi
 	if (r->fd < 0) {
 		err = -errno;
 		if (err != -ENODEV)	/* offline */
-			say("perf_event_open(): %s", strerror(-err));
+			say("perf_event_open(): %s", perf_open_error(-err));
 		return err;
 	}
 	r->size = pages * page;

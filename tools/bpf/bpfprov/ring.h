@@ -32,6 +32,9 @@ int rings_open(struct rings *r, struct perf_event_attr *attr, clockid_t clock,
 	       unsigned int pages);
 void rings_close(struct rings *r);
 
+/* The reason of perf_event_open(), which failed with errno @err, for a message. */
+const char *perf_open_error(int err);
+
 /* Wait @ms milliseconds for records, or until a signal. */
 void rings_wait(const struct rings *r, int ms);
 

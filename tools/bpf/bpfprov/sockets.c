@@ -50,6 +50,7 @@ static struct {
 	struct owner *owners;
 	struct netns *netns;
 	size_t cgroup_cnt, owner_cnt, netns_cnt;
+	unsigned int unlisted;	/* a bit for each of protocols[] */
 } list;
 
 /* Returns @array with room for element @n; its size is a power of two. */
@@ -250,6 +251,15 @@ static const struct protocol {
 	{ IPPROTO_RAW, "raw" },		/* of all protocols */
 };
 
+/*
+ * Each protocol has a module for sock_diag, which can be missing, or must not be loaded. SCTP is
+ * a module itself: without it, there are no such sockets.
+ */
+static bool has_sockets(const struct protocol *protocol)
+{
+	return protocol->number != IPPROTO_SCTP || !access("/proc/net/sctp", F_OK);
+}
+
 static void print_socket(const char *protocol, const struct ip *ip, __u16 port, __u32 inode,
 			 const struct owner *owner)
 {
@@ -361,12 +371,29 @@ static int dump_all(void)
 	for (i = 0; i < ARRAY_LEN(protocols); i++)
 		for (j = 0; j < ARRAY_LEN(families); j++) {
 			e = dump(fd, families[j], &protocols[i]);
-			/* Without the protocol's module there is no such socket. */
 			if (e != ENOENT)
 				err = err ?: e;
+			else if (has_sockets(&protocols[i]))
+				list.unlisted |= 1U << i;
 		}
 	close(fd);
 	return err;
+}
+
+static void say_unlisted(void)
+{
+	char names[64] = "";
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(protocols); i++) {
+		if (!(list.unlisted & 1U << i))
+			continue;
+		strcat(names, *names ? ", " : "");
+		strcat(names, protocols[i].name);
+	}
+	if (*names)
+		say("%sreduced:%s sockets with other addresses are not listed: this kernel has no sock_diag for %s",
+		    colour(stderr, YELLOW), colour(stderr, PLAIN), names);
 }
 
 void print_other_sockets(FILE *f, const char *prefix, const char *cgroup,
@@ -393,6 +420,7 @@ void print_other_sockets(FILE *f, const char *prefix, const char *cgroup,
 	if (err)
 		say("%sreduced:%s sockets with other addresses may be missing from the list: %s",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN), strerror(err));
+	say_unlisted();
 	for (i = 0; i < list.netns_cnt; i++)
 		close(list.netns[i].fd);
 	free(list.cgroups);

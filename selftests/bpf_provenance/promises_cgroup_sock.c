@@ -10,10 +10,10 @@
 
 #include "autobind.h"
 #include "common.h"
-#include "seeds.h"
-#include "seeds_cgroup_sock.skel.h"
+#include "promises.h"
+#include "promises_cgroup_sock.skel.h"
 
-#define CGROUP "bpf_provenance_seeds"
+#define CGROUP "bpf_provenance_promises"
 
 /*
  * Ways to get a local address in a cgroup that denies all. "bind": names one;
@@ -100,7 +100,7 @@ static int set_ping_groups(const char *new, char *old, size_t size)
 static int measure_hooks(void)
 {
 	char text[512], ping_groups[64];
-	struct seeds_cgroup_sock *skel;
+	struct promises_cgroup_sock *skel;
 	int cgroup, err;
 
 	cgroup = cgroup_enter(CGROUP);
@@ -111,7 +111,7 @@ static int measure_hooks(void)
 		err = fail(PING_GROUPS, err);
 		goto out_cgroup;
 	}
-	skel = seeds_cgroup_sock__open();
+	skel = promises_cgroup_sock__open();
 	if (!skel) {
 		err = fail("open", errno);
 		goto out_groups;
@@ -119,7 +119,7 @@ static int measure_hooks(void)
 	/* A policy denies all that its kernel lets it deny. */
 	bpf_program__set_autoload(skel->progs.deny_autobind, has_autobind());
 	use_all_protocols(skel->obj);
-	if (seeds_cgroup_sock__load(skel)) {
+	if (promises_cgroup_sock__load(skel)) {
 		err = fail("load", errno);
 		goto out_skel;
 	}
@@ -137,7 +137,7 @@ static int measure_hooks(void)
 	if (!err && !skel->bss->bind_runs)
 		err = fail("no hook ran", ENODATA);
 out_skel:
-	seeds_cgroup_sock__destroy(skel);
+	promises_cgroup_sock__destroy(skel);
 out_groups:
 	set_ping_groups(ping_groups, NULL, 0);
 out_cgroup:
@@ -148,4 +148,4 @@ out_cgroup:
 		    "cgroup_sock.one_ip.scenario", text);
 	return err;
 }
-SEED(4, measure_hooks);
+PROMISE(4, measure_hooks);

@@ -3,13 +3,13 @@
  * Not a test: measures how far the running kernel fulfills the original promise of
  * each feature, and prints a line for each:
  *
- *	seed TAB key TAB promise TAB tests that show it TAB measurement
+ *	promise TAB key TAB text TAB tests that show it TAB measurement
  *
  * It fails if something could not be measured: no NMI on top of the task, a page
  * that does not leave the page cache, a program that does not load. It needs a
  * directory on a disk-backed file system in $SCRATCH or /var/tmp.
  *
- * This file has the rows and the task that NMIs interrupt. seeds_*.c has the
+ * This file has the rows and the task that NMIs interrupt. promises_*.c has the
  * measurement of one feature each.
  */
 #include <errno.h>
@@ -26,19 +26,19 @@
 #include <unistd.h>
 
 #include "common.h"
-#include "seeds.h"
+#include "promises.h"
 
 #define ATTEMPTS (20 * NMIS)
 
-void row(const char *key, const char *promise, const char *tests, const char *measured)
+void row(const char *key, const char *text, const char *tests, const char *measured)
 {
-	printf("seed\t%s\t%s\t%s\t%s\n", key, promise, tests, measured);
+	printf("promise\t%s\t%s\t%s\t%s\n", key, text, tests, measured);
 	fflush(stdout);
 }
 
 int fail(const char *what, int err)
 {
-	fprintf(stderr, "seeds: %s: %s\n", what, strerror(err < 0 ? -err : err));
+	fprintf(stderr, "promises: %s: %s\n", what, strerror(err < 0 ? -err : err));
 	return 1;
 }
 
@@ -175,32 +175,32 @@ void interrupted_stop(struct interrupted *t)
 	close(t->fd);
 }
 
-/* Weak: without any seeds_*.c there is no such section. */
-extern const struct seed *__start_seeds[] __attribute__((weak));
-extern const struct seed *__stop_seeds[] __attribute__((weak));
+/* Weak: without any promises_*.c there is no such section. */
+extern const struct promise *__start_promises[] __attribute__((weak));
+extern const struct promise *__stop_promises[] __attribute__((weak));
 
 static int compare(const void *a, const void *b)
 {
-	const struct seed *const *x = a, *const *y = b;
+	const struct promise *const *x = a, *const *y = b;
 
 	return (*x)->order - (*y)->order;
 }
 
 int main(int argc, char **argv)
 {
-	const struct seed *seeds[16];
-	size_t n = __stop_seeds - __start_seeds, i;
+	const struct promise *promises[16];
+	size_t n = __stop_promises - __start_promises, i;
 
 	if (argc == 3 && !strcmp(argv[1], "interrupted"))
 		return be_interrupted(atoi(argv[2]));
 	if (pin_to_cpu(0))
 		return fail("pin to CPU 0", EINVAL);
-	if (n > ARRAY_LEN(seeds))
+	if (n > ARRAY_LEN(promises))
 		return fail("number of features", E2BIG);
-	memcpy(seeds, __start_seeds, n * sizeof(seeds[0]));
-	qsort(seeds, n, sizeof(seeds[0]), compare);
+	memcpy(promises, __start_promises, n * sizeof(promises[0]));
+	qsort(promises, n, sizeof(promises[0]), compare);
 	for (i = 0; i < n; i++)
-		if (seeds[i]->measure())
+		if (promises[i]->measure())
 			return 1;
 	return 0;
 }

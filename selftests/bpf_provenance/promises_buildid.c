@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "common.h"
-#include "seeds.h"
-#include "seeds_buildid.skel.h"
+#include "promises.h"
+#include "promises_buildid.skel.h"
 
 static int measure_buildid(void)
 {
 	struct interrupted task;
-	struct seeds_buildid *skel;
+	struct promises_buildid *skel;
 	char text[256];
 	int err;
 
-	skel = seeds_buildid__open_and_load();
+	skel = promises_buildid__open_and_load();
 	if (!skel)
 		return fail("open and load", errno);
 	if (interrupted_start(&task))
@@ -39,7 +39,7 @@ static int measure_buildid(void)
 	row("buildid",
 	    "build ID cached per file, served to stack traces, perf and BPF in any context",
 	    "buildid.nmi.cold", text);
-	seeds_buildid__destroy(skel);
+	promises_buildid__destroy(skel);
 	return 0;
 }
-SEED(1, measure_buildid);
+PROMISE(1, measure_buildid);

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common.h"
-#include "seeds.h"
-#include "seeds_bpf_event.skel.h"
+#include "promises.h"
+#include "promises_bpf_event.skel.h"
 
 static int measure_records(void)
 {
@@ -27,7 +27,7 @@ static int measure_records(void)
 	size_t page = sysconf(_SC_PAGESIZE), size = 64 * page;
 	int fd, events = 0, symbols = 0, subprogs = 0;
 	struct perf_event_mmap_page *ring;
-	struct seeds_bpf_event *skel;
+	struct promises_bpf_event *skel;
 	uint64_t at, head;
 	char text[256];
 
@@ -41,7 +41,7 @@ static int measure_records(void)
 	ring = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (ring == MAP_FAILED)
 		return fail("mmap a ring", errno);
-	skel = seeds_bpf_event__open_and_load();
+	skel = promises_bpf_event__open_and_load();
 	if (!skel)
 		return fail("load three subprograms", errno);
 
@@ -66,9 +66,9 @@ static int measure_records(void)
 		 subprogs, subprogs ? "" : "; KSYMBOL has no id, BPF_EVENT no address");
 	row("bpf-event", "one PERF_RECORD_BPF_EVENT per subprogram, which stands alone",
 	    "bpf_event.subprog.records", text);
-	seeds_bpf_event__destroy(skel);
+	promises_bpf_event__destroy(skel);
 	munmap(ring, page + size);
 	close(fd);
 	return 0;
 }
-SEED(3, measure_records);
+PROMISE(3, measure_records);

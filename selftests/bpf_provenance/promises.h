@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef __BPF_PROVENANCE_SEEDS_H
-#define __BPF_PROVENANCE_SEEDS_H
+#ifndef __BPF_PROVENANCE_PROMISES_H
+#define __BPF_PROVENANCE_PROMISES_H
 
 #include <sys/types.h>
 
 /*
- * Each seeds_*.c measures one feature: SEED(ORDER, FUNCTION) registers FUNCTION, which
+ * Each promises_*.c measures one feature: PROMISE(ORDER, FUNCTION) registers FUNCTION, which
  * prints a row or returns nonzero after fail(). Functions run in increasing ORDER.
  */
-struct seed {
+struct promise {
 	int order;
 	int (*measure)(void);
 };
 
-#define SEED(number, function)							\
-	static const struct seed seed_##function = { (number), (function) };	\
-	static const struct seed *const seed_ptr_##function			\
-		__attribute__((used, section("seeds"))) = &seed_##function
+#define PROMISE(number, function)							\
+	static const struct promise promise_##function = { (number), (function) };	\
+	static const struct promise *const promise_ptr_##function			\
+		__attribute__((used, section("promises"))) = &promise_##function
 
 #define NMIS 20
 
-void row(const char *key, const char *promise, const char *tests, const char *measured);
+void row(const char *key, const char *text, const char *tests, const char *measured);
 
 /* Print @what and the error, and return 1. */
 int fail(const char *what, int err);

@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "common.h"
-#include "seeds.h"
-#include "seeds_task_vma.skel.h"
+#include "promises.h"
+#include "promises_task_vma.skel.h"
 
 static int measure_task_vma(void)
 {
 	struct interrupted task;
-	struct seeds_task_vma *skel;
+	struct promises_task_vma *skel;
 	char text[256];
 	int err;
 
-	skel = seeds_task_vma__open_and_load();
+	skel = promises_task_vma__open_and_load();
 	if (!skel)
 		return fail("open and load", errno);
 	if (interrupted_start(&task))
@@ -41,7 +41,7 @@ static int measure_task_vma(void)
 			 strerrorname_np(-skel->bss->walk_err), NMIS);
 	row("task-vma", "open-coded task_vma iteration at sample time",
 	    "task_vma.context.nmi.walk", text);
-	seeds_task_vma__destroy(skel);
+	promises_task_vma__destroy(skel);
 	return 0;
 }
-SEED(2, measure_task_vma);
+PROMISE(2, measure_task_vma);
