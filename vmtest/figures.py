@@ -39,7 +39,7 @@ def perf(args: argparse.Namespace) -> int:
         if not tally.check(ok):
             wrong.append(": ".join([" ".join(where), what]) if where else what)
 
-    console = {k: fields(getattr(args, k), "perf", "same", "image", "kcore", "test") for k in KERNELS}
+    console = {k: fields(getattr(args, k), "perf", "same", "image", "kcore", "top", "test") for k in KERNELS}
     for kernel, rows_of in console.items():
         for _, what, record, report, *counts in (row for row in rows_of if row[0] == "image"):
             samples, named, other = (int(n) for n in counts)
@@ -58,12 +58,18 @@ def perf(args: argparse.Namespace) -> int:
         for _, record, report, read in (row for row in rows_of if row[0] == "kcore"):
             runs.add(("kcore", kernel, record, report))
             check(read == "yes", "perf report did not read /proc/kcore", KERNELS[kernel], KERNELS[record], KERNELS[report])
+        for _, top, *numbers in (row for row in rows_of if row[0] == "top"):
+            runs.add(("top", kernel, top))
+            events, first = (int(n) for n in numbers)
+            check(events > 0 and first == (events if top == "prod" else 0),
+                  f"perf top enabled {first} of {events} events before it listed the programs",
+                  KERNELS[kernel], KERNELS[top])
 
     print(line("kernel", "record", "report", "beside", "bpf_subprog", "samples", "named", "wrong", "programs", "lines",
                "images"))
     for kernel, rows_of in console.items():
         for kind, *row in rows_of:
-            if kind in ("image", "kcore"):
+            if kind in ("image", "kcore", "top"):
                 continue
             if kind == "test":
                 tests.setdefault(row[0], {})[kernel] = row[1]
@@ -93,7 +99,7 @@ def perf(args: argparse.Namespace) -> int:
                 check(row[2] == "yes", "the reports differ in more than BPF text", *where)
     for why in wrong:
         print(f"    FAILED: {why}")
-    expected = 2 * 4 * (len(BESIDE) + len(IMAGES) + 1)
+    expected = 2 * 4 * (len(BESIDE) + len(IMAGES) + 1) + 2 * 2
     if not tally.check(len(runs) == expected):
         print(f"    FAILED: a run is missing: there are {len(runs)} of {expected}")
     if not tally.check(bool(tests)):

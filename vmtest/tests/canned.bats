@@ -386,6 +386,7 @@ guest_perf()
 				printf 'kcore\t%s\t%s\tyes\n' $r $p
 			done
 		done
+		printf 'top\t%s\t2\t%s\n' base 0 prod 2
 		printf 'test\tBPF text\tOk\n'
 		printf 'test\tperf record BPF events of subprograms\t%s\n' "$([ $k = prod ] && echo Ok || echo Skip)"
 	done >"$BATS_TEST_TMPDIR/both"
@@ -396,14 +397,14 @@ guest_perf()
 
 @test "perf: every row as it should be; then each thing that can be wrong" {
 	guest_perf ''
-	[ "${lines[-1]}" = "182 0 0" ]
+	[ "${lines[-1]}" = "186 0 0" ]
 	[[ $output != *FAILED* ]]
 	[[ $output == *"series   series   series   -            yes               300      300       0         3      9     120/120"* ]]
 	[[ $output == *"series   series   7.3      loaders      yes               300       20       0         -      9           -"* ]]
 	[[ $output == *"7.3      7.3      7.3      -            no                300       20       0         -      9      40/120"* ]]
 
 	guest_perf 's/^\(perf\tloaders\tprod\tprod\t300\t\)300/\1299/'
-	[ "${lines[-1]}" = "181 1 0" ]
+	[ "${lines[-1]}" = "185 1 0" ]
 	[[ $output == *"FAILED: series series series loaders: samples without the right name"* ]]
 	# Named as another program.
 	guest_perf 's/^\(perf\tlive\tprod\tprod\t300\t\)300\t0/\1290\t10/'
@@ -412,7 +413,7 @@ guest_perf()
 	guest_perf 's/^\(perf\tnothing\tbase\tprod\t300\t\)20/\1200/'
 	[[ $output == *"FAILED: series 7.3 series -: programs did not run while they were unloaded"* ]]
 	guest_perf 's/^\(image\tstruct_ops\tbase\tprod\t40\t\)40\t0/\139\t1/'
-	[ "${lines[-1]}" = "181 1 0" ]
+	[ "${lines[-1]}" = "185 1 0" ]
 	[[ $output == *"FAILED: series 7.3 series struct_ops: 1 samples without the right name"* ]]
 	[[ $output == *" 119/120"* ]]
 	guest_perf 's/^\(image\ttrampoline\tbase\tbase\t40\t\)0/\140/'
@@ -423,11 +424,23 @@ guest_perf()
 	[[ $output == *"FAILED: series series 7.3: perf report did not read /proc/kcore"* ]]
 	guest_perf 's/^\(same\tlive\tbase\t\)yes/\1no/'
 	[[ $output == *"FAILED: series 7.3 10000 live: the reports differ in more than BPF text"* ]]
+	# The order of 7.3 from perf of the series; events that are enabled too late; none at all.
+	guest_perf 's/^\(top\tprod\t2\t\)2/\10/'
+	[ "${lines[-1]}" = "185 1 0" ]
+	[[ $output == *"FAILED: series series: perf top enabled 0 of 2 events before it listed the programs"* ]]
+	guest_perf 's/^\(top\tprod\t2\t\)2/\11/'
+	[[ $output == *"FAILED: series series: perf top enabled 1 of 2 events"* ]]
+	guest_perf 's/^\(top\tprod\t\)2\t2/\10\t0/'
+	[[ $output == *"FAILED: series series: perf top enabled 0 of 0 events"* ]]
+	guest_perf 's/^\(top\tbase\t2\t\)0/\12/'
+	[[ $output == *"FAILED: series 7.3: perf top enabled 2 of 2 events"* ]]
+	guest_perf '/^top\tprod/d'
+	[[ $output == *"there are 59 of 60"* ]]
 	guest_perf '/^kcore\tprod\tbase/d'
-	[ "${lines[-1]}" = "180 1 0" ]
-	[[ $output == *"there are 55 of 56"* ]]
+	[ "${lines[-1]}" = "184 1 0" ]
+	[[ $output == *"there are 59 of 60"* ]]
 	guest_perf 's/^test\tBPF text\tOk/test\tBPF text\tSkip/'
-	[ "${lines[-1]}" = "181 1 0" ]
+	[ "${lines[-1]}" = "185 1 0" ]
 }
 
 # judge: base and prod of the test's directory, against two expectations.
