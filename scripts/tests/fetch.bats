@@ -191,6 +191,34 @@ debian()
 	done
 }
 
+@test "fetch: Debian's kernel: the newest, downloaded once" {
+	local v dir
+	mkdir -p "$HOME/deb/DEBIAN" "$HOME/deb/boot"
+	for v in 6.12.9 6.12.107; do
+		rm -f "$HOME"/deb/boot/*
+		touch "$HOME/deb/boot/vmlinuz-$v"
+		printf 'Package: linux-image-%s\nVersion: %s-1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: a\n' \
+			"$v-cloud" "$v" >"$HOME/deb/DEBIAN/control"
+		dpkg-deb -b "$HOME/deb" "$HOME/linux-image-$v-cloud_$v-1_all.deb" >/dev/null
+	done
+	fake apt-get "case \"\$*\" in
+	*indextargets*) echo http://mirror.invalid/debian ;;
+	*download*linux-image-*) cp '$HOME'/linux-image-*.deb . ;;
+	esac"
+	run "$SCRIPTS/fetch" debian-kernel
+	[ "$status" = 0 ]
+	dir=${lines[-1]}
+	[ "$(ls "$dir/boot")" = vmlinuz-6.12.107 ]
+	fake apt-get 'exit 100'
+	run "$SCRIPTS/fetch" debian-kernel
+	[ "$status" = 0 ]
+	[ "$output" = "$dir" ]
+	rm -r "$dir"
+	run "$SCRIPTS/fetch" debian-kernel
+	[ "$status" = 1 ]
+	[[ ${lines[-1]} == *"connect to a network"* ]]
+}
+
 @test "fetch: a full disk is said before the work" {
 	fake df 'printf "Filesystem 1M-blocks Used Available Use%% Mounted\n/dev/x 100 97 3 97%% /\n"'
 	run "$SCRIPTS/fetch" source
