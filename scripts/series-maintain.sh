@@ -258,16 +258,16 @@ tests_alone()
 	# Those of the whole series: test_progs takes a quarter of an hour to build.
 	mapfile -t list < <(adds "$name" bpf/prog_tests)
 	if [ ${#list[@]} -gt 0 ]; then
-		"$TOP/scripts/build" test_progs prod >&2
+		"$TOP/scripts/build" test_progs series >&2
 		"$TOP/scripts/build" test_kmods alone >&2
 		mapfile -t modules < <(find "$kernel/test_kmods" -name '*.ko' -printf '--file\n%p\n')
-		guest "$log" "$BUILD/out/prod/test_progs" --memory 4096 "${modules[@]}" -- \
+		guest "$log" "$BUILD/out/series/test_progs" --memory 4096 "${modules[@]}" -- \
 			/mnt/guest-regress "$(IFS=,; echo "${list[*]}")"
 	fi
 	mapfile -t list < <(adds "$name" net)
 	if [ ${#list[@]} -gt 0 ]; then
-		"$TOP/scripts/build" net_tests prod >&2
-		guest "$log" "$BUILD/out/prod/net_tests" -- /mnt/guest-kselftests "${list[@]/#/net/}"
+		"$TOP/scripts/build" net_tests series >&2
+		guest "$log" "$BUILD/out/series/net_tests" -- /mnt/guest-kselftests "${list[@]/#/net/}"
 	fi
 }
 
@@ -287,7 +287,7 @@ verdict()
 	fi
 }
 
-# Each series is built in one tree, with the configuration of base and prod. A series that
+# Each series is built in one tree, with the configuration of base and series. A series that
 # adds no Kconfig symbol finds most objects of base in ccache.
 cmd_test()
 {
@@ -331,7 +331,7 @@ cmd_style()
 	local -A said	# by commit
 	need_series
 	scratch
-	mkdir -p "$BUILD"/out/{base,prod}
+	mkdir -p "$BUILD"/out/{base,series}
 	grep -vE '^(#|$)' "$TOP/scripts/style.allow" | cut -f1 >"$out/allow"
 	checkpatch
 	while read -r c subject <&3; do
@@ -347,7 +347,7 @@ cmd_style()
 	done 3< <(commits)
 	mapfile -t files < <(plain_git -C "$LINUX" diff --name-only --diff-filter=AM base series -- '*.[ch]' ':!tools/testing')
 	if [ ${#files[@]} -gt 0 ]; then
-		"$TOP/scripts/build" in prod scripts/kernel-doc -none -Werror "${files[@]}" >"$out/log" 2>&1 || {
+		"$TOP/scripts/build" in series scripts/kernel-doc -none -Werror "${files[@]}" >"$out/log" 2>&1 || {
 			# A file of the base may have faults of its own.
 			"$TOP/scripts/build" in base scripts/kernel-doc -none -Werror "${files[@]}" >"$out/base" 2>&1 || true
 			diff <(sed -E 's/:[0-9]+/:/' "$out/base" | sort) <(sed -E 's/:[0-9]+/:/' "$out/log" | sort) |
@@ -368,7 +368,7 @@ cmd_style()
 # get_maintainer is asked instead.
 checkpatch()
 {
-	local c kept dir=$BUILD/out/prod/checkpatch
+	local c kept dir=$BUILD/out/series/checkpatch
 	mkdir -p "$dir"
 	rm -f "$dir"/*.{patch,part,errors}
 	plain_git -C "$LINUX" rev-parse series:scripts/checkpatch.pl series:scripts/spelling.txt >"$out/asked"
@@ -380,7 +380,7 @@ checkpatch()
 	done < <(commits) >"$out/todo"
 	# It fails where it has something to say, and says nothing where it fails.
 	# shellcheck disable=SC2016
-	"$TOP/scripts/build" in prod xargs -r -n 1 -P "$JOBS" bash -c '
+	"$TOP/scripts/build" in series xargs -r -n 1 -P "$JOBS" bash -c '
 		kept=$OUT/checkpatch/$0
 		scripts/checkpatch.pl --strict --codespell --terse --showfile --no-summary \
 			--max-line-length=100 --show-types \
@@ -403,9 +403,9 @@ coccicheck()
 {
 	local f s scripts kept new bad=0 runs=0 none=0
 	# A spatch that does not work reports nothing: it has to find a known fault.
-	printf 'void f(void *p) { if (p) kfree(p); }\n' >"$BUILD/out/prod/fault.c"
+	printf 'void f(void *p) { if (p) kfree(p); }\n' >"$BUILD/out/series/fault.c"
 	# shellcheck disable=SC2016
-	"$TOP/scripts/build" in prod bash -c 'spatch -D report --very-quiet --no-show-diff --no-includes \
+	"$TOP/scripts/build" in series bash -c 'spatch -D report --very-quiet --no-show-diff --no-includes \
 		--cocci-file scripts/coccinelle/free/ifnullfree.cocci "$OUT/fault.c"' 2>"$out/cocci.log" |
 		grep -q 'NULL check' || die "spatch does not report a known fault: $(tail -n 1 "$out/cocci.log")"
 	mapfile -t scripts < <(plain_git -C "$LINUX" grep -lE 'virtual[[:space:]]+report' series -- 'scripts/coccinelle/*.cocci' | cut -d: -f2)
@@ -440,7 +440,7 @@ spatch_result()
 {
 	local blobs
 	blobs=$(plain_git -C "$LINUX" rev-parse "$1:$2" "series:$3" 2>/dev/null | paste -sd/)
-	printf '%s' "$BUILD/out/prod/cocci/$blobs"
+	printf '%s' "$BUILD/out/series/cocci/$blobs"
 }
 
 # spatch_runs: "REV TAB FILE TAB SCRIPT" lines, those that have no result yet.
@@ -453,11 +453,11 @@ spatch_runs()
 		plain_git -C "$LINUX" cat-file -e "$rev:$f" 2>/dev/null || continue
 		mkdir -p "${kept%/*}"
 		[ -f "${kept%/*}/${f##*/}" ] || plain_git -C "$LINUX" show "$rev:$f" >"${kept%/*}/${f##*/}"
-		printf '%s\n' "$s" "${kept#"$BUILD/out/prod/"}" "${f##*/}"
+		printf '%s\n' "$s" "${kept#"$BUILD/out/series/"}" "${f##*/}"
 	done >"$out/todo"
 	# What moved is not new: positions are cut out, those in the text as well.
 	# shellcheck disable=SC2016
-	"$TOP/scripts/build" in prod xargs -r -d '\n' -n 3 -P "$JOBS" bash -c '
+	"$TOP/scripts/build" in series xargs -r -d '\n' -n 3 -P "$JOBS" bash -c '
 		kept=$OUT/$3
 		if spatch -D report --very-quiet --no-show-diff --no-includes --timeout "$1" \
 				--cocci-file "$2" "${kept%/*}/$4" >"$kept.part" 2>"$kept.log"; then

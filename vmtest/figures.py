@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of perf, names, bench, coverage and seeds."""
+"""The tables of perf, names, bench, coverage and promises."""
 
 import argparse
 import re
@@ -10,7 +10,7 @@ from typing import Callable, Optional
 
 from ktap import Tally, by_name, lines_of, read_all, rows
 
-KERNELS = {"base": "7.3", "prod": "series"}
+KERNELS = ("base", "series")
 
 
 def fields(path: str | Path, *kinds: str) -> list[list[str]]:
@@ -43,27 +43,27 @@ def perf(args: argparse.Namespace) -> int:
     for kernel, rows_of in console.items():
         for _, what, record, report, *counts in (row for row in rows_of if row[0] == "image"):
             samples, named, other = (int(n) for n in counts)
-            where = KERNELS[kernel], KERNELS[record], KERNELS[report], what
+            where = kernel, record, report, what
             runs.add(("image", kernel, what, record, report))
             total = images.setdefault((kernel, record, report), [0, 0])
             total[0] += samples
             total[1] += named
             # The dispatcher keeps its name in kallsyms, so it is named in each report.
             check(samples >= 20, f"too few samples: {samples}", *where)
-            if report == "prod" and kernel == "prod":
+            if report == "series" and kernel == "series":
                 check(samples == named, f"{samples - named} samples without the right name", *where)
             elif report == "base" and what != "dispatcher":
                 check(named < samples / 2, "most samples have their names, although kcore was read", *where)
             check(named + other <= samples, "more names than samples", *where)
         for _, record, report, read in (row for row in rows_of if row[0] == "kcore"):
             runs.add(("kcore", kernel, record, report))
-            check(read == "yes", "perf report did not read /proc/kcore", KERNELS[kernel], KERNELS[record], KERNELS[report])
+            check(read == "yes", "perf report did not read /proc/kcore", kernel, record, report)
         for _, top, *numbers in (row for row in rows_of if row[0] == "top"):
             runs.add(("top", kernel, top))
             events, first = (int(n) for n in numbers)
-            check(events > 0 and first == (events if top == "prod" else 0),
+            check(events > 0 and first == (events if top == "series" else 0),
                   f"perf top enabled {first} of {events} events before it listed the programs",
-                  KERNELS[kernel], KERNELS[top])
+                  kernel, top)
 
     print(line("kernel", "record", "report", "beside", "bpf_subprog", "samples", "named", "wrong", "programs", "lines",
                "images"))
@@ -76,12 +76,12 @@ def perf(args: argparse.Namespace) -> int:
                 continue
             beside, record = row[:2]
             # Only this perf requests the records, and only this kernel has them.
-            records = kernel == "prod" and record == "prod"
-            where = KERNELS[kernel], KERNELS[record], BESIDE.get(beside, beside)
+            records = kernel == "series" and record == "series"
+            where = kernel, record, BESIDE.get(beside, beside)
             if kind == "perf":
                 report, *numbers, bit, status = row[2:]
                 samples, named, other, programs, lines = (int(n) for n in numbers)
-                where = *where[:2], KERNELS[report], where[2]
+                where = *where[:2], report, where[2]
                 runs.add(("perf", kernel, beside, record, report))
                 of = images.get((kernel, record, report))
                 print(line(*where, bit, samples, named, other, "-" if report == "base" else programs, lines,
@@ -89,7 +89,7 @@ def perf(args: argparse.Namespace) -> int:
                 check(status == "0", f"perf report ended with {status}", *where)
                 check(bit == ("yes" if records else "no"), f"the file has attr.bpf_subprog: {bit}", *where)
                 check(samples >= 100, f"too few samples: {samples}", *where)
-                if records and report == "prod":
+                if records and report == "series":
                     check(samples == named and programs == 3,
                           "samples without the right name, or programs that are not distinguished", *where)
                 else:
@@ -105,14 +105,14 @@ def perf(args: argparse.Namespace) -> int:
     if not tally.check(bool(tests)):
         print("    FAILED: no perf test ran")
     for test, result in tests.items():
-        base, prod = result.get("base", ""), result.get("prod", "")
-        if base == prod == "Ok":
+        base, series = result.get("base", ""), result.get("series", "")
+        if base == series == "Ok":
             tally.passed += 1
             continue
-        print(f"perf test: {test}: {base} on 7.3, {prod} on the series")
-        if base == prod == "Skip":
+        print(f"perf test: {test}: {base} on base, {series} on series")
+        if base == series == "Skip":
             tally.skipped += 1
-        elif not tally.check(test == "perf record BPF events of subprograms" and (base, prod) == ("Skip", "Ok")):
+        elif not tally.check(test == "perf record BPF events of subprograms" and (base, series) == ("Skip", "Ok")):
             print("    FAILED: another result was expected")
     return tally.print()
 
@@ -131,7 +131,7 @@ def names(args: argparse.Namespace) -> int:
         for _, tool, archived, file, samples, right, other in fields(getattr(args, kernel), "names"):
             if (kernel, tool, archived) != last:
                 last = kernel, tool, archived
-                print(f"\n{KERNELS[kernel]:<8} {tool:<8} {archived:<9}", end="")
+                print(f"\n{kernel:<8} {tool:<8} {archived:<9}", end="")
             runs += 1
             all_of = int(samples)
             percent = 100 * int(right) / all_of if all_of else 0
@@ -148,7 +148,7 @@ def names(args: argparse.Namespace) -> int:
                 share[archived, file] = percent
             for ok, what in checks:
                 if not tally.check(ok):
-                    wrong.append(f"{KERNELS[kernel]} {tool} {archived} {file}: {what}")
+                    wrong.append(f"{kernel} {tool} {archived} {file}: {what}")
     print()
     if runs != 32:
         tally.failed += 1
@@ -185,16 +185,16 @@ def bench(args: argparse.Namespace) -> int:
         spread = max(abs(median(boot) - mid[k]) / mid[k] * 100 if mid[k] else 0 for k, b in kernels.items() for boot in b)
         base, series = (f"{mid[k]:.1f}" if k in mid else "-" for k in KERNELS)
         # An operation that base does not have has no ratio.
-        ratio = f"{mid['prod'] / mid['base']:.3f}" if len(mid) == 2 and mid["base"] else "-"
+        ratio = f"{mid['series'] / mid['base']:.3f}" if len(mid) == 2 and mid["base"] else "-"
         table.append(line(operation, x, base, series, ratio, f"{spread:.2f}"))
-        costs_of[operation, x] = mid.get("base"), mid.get("prod")
+        costs_of[operation, x] = mid.get("base"), mid.get("series")
     print("\n".join(table))
     (out / "bench.txt").write_text("\n".join(table) + "\n")
 
     pictures: dict[str, tuple[str, str]] = {}
     if costs_of:
         pictures["instructions"] = ("instructions per operation, base and series", plots.bars(
-            "Instructions per operation", "instructions (logarithmic)", ("base (Linux 7.3)", "series"), pairs(costs_of)))
+            "Instructions per operation", "instructions (logarithmic)", ("base", "series"), pairs(costs_of)))
     for name, (kind, title, x_name, y_name) in GROWTH.items():
         if curves := curves_of(costs_of, kind):
             pictures[name] = title, plots.lines(title, x_name, y_name, curves)
@@ -337,23 +337,23 @@ def coverage(args: argparse.Namespace) -> int:
     return 0
 
 
-# --- seeds ------------------------------------------------------------------
+# --- promises ---------------------------------------------------------------
 
-def seeds(args: argparse.Namespace) -> int:
-    """The README's first table, in markdown. A line of seeds: "seed", key, ..., measured."""
-    measured = {k: {row[1]: row[-1] for row in fields(getattr(args, k), "seed")} for k in KERNELS}
-    passed = {name for name, r in by_name(read_all(args.series)).items() if r.outcome == "pass"}
+def promises(args: argparse.Namespace) -> int:
+    """The README's first table, in markdown. A line of promises: "promise", key, ..., measured."""
+    measured = {k: {row[1]: row[-1] for row in fields(getattr(args, k), "promise")} for k in KERNELS}
+    passed = {name for name, r in by_name(read_all(args.tests)).items() if r.outcome == "pass"}
     print(f"| promise of the original postings | Linux {args.version} | this series | shown by |\n|---|---|---|---|")
     promises = {row[0]: row[1:] for row in rows(args.promises)}
     for key in measured["base"]:
         if key not in promises:
-            sys.exit(f"{args.promises} has no row for the seed {key}")
+            sys.exit(f"{args.promises} has no row for the promise {key}")
     for key, (promise, tests) in promises.items():
-        base, prod = measured["base"].get(key, "not measured"), measured["prod"].get(key, "not measured")
+        base, series = measured["base"].get(key, "not measured"), measured["series"].get(key, "not measured")
         shown = " ".join(f"`{t}`" for t in tests.split() if t in passed)
         if not shown:
-            prod = "not built yet: " + ("as 7.3" + prod.removeprefix(base) if prod.startswith(base) else prod)
-        print(f"| {promise} | {base} | {prod} | {shown or '—'} |")
+            series = "not built yet: " + ("as base" + series.removeprefix(base) if series.startswith(base) else series)
+        print(f"| {promise} | {base} | {series} | {shown or '—'} |")
     return 0
 
 
@@ -368,7 +368,7 @@ def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     for run, help in ((perf, "the table of guest-perf"), (names, "the table of guest-names")):
         p = command(run, help)
         p.add_argument("base")
-        p.add_argument("prod")
+        p.add_argument("series")
     p = command(bench, "the costs of operations on both kernels")
     p.add_argument("rows")
     p.add_argument("out")
@@ -380,8 +380,8 @@ def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     p = command(coverage, "the lines of the series that its tests run")
     for name in ("gcov", "added", "missed"):
         p.add_argument(name)
-    p = command(seeds, "the first table of README.md")
-    p.add_argument("--series", action="append", required=True, metavar="RUN")
+    p = command(promises, "the first table of README.md")
+    p.add_argument("--tests", action="append", required=True, metavar="RUN")
     p.add_argument("--version", required=True, help="of base")
-    for name in ("promises", "base", "prod"):
+    for name in ("promises", "base", "series"):
         p.add_argument(name)

@@ -128,7 +128,7 @@ def table(args: argparse.Namespace) -> int:
         if s is None:
             wrong = "on the series: no result: "
         elif s.outcome == "skip":
-            if may_skip("prod", s.said, args.skip):
+            if may_skip("series", s.said, args.skip):
                 tally.skipped += 1
             else:
                 wrong = "on the series: skipped for a reason that vmtest/expect.skip does not have"
@@ -215,12 +215,12 @@ def panics(args: argparse.Namespace) -> int:
 # --- Linux' own tests -------------------------------------------------------
 
 def regress(args: argparse.Namespace) -> int:
-    """Tests of Linux itself: "NAME<TAB>RESULT" lines of base, prod and of the series' own."""
+    """Tests of Linux itself: "NAME<TAB>RESULT" lines of base, of the series and of the tests that it adds."""
     known = [(ere(f"^({row[0]})$"), row[1], row[2]) for row in rows(args.known)]
     base: dict[str, str] = {}
     series: dict[str, str] = {}
     names: dict[str, None] = {}
-    for path, found in ((args.base, base), (args.prod, series), (args.own, series)):
+    for path, found in ((args.base, base), (args.series, series), (args.added, series)):
         for name, result in rows(path):
             names[name] = None
             # Of two with one name, the one that failed counts.
@@ -230,8 +230,8 @@ def regress(args: argparse.Namespace) -> int:
     for name in names:
         s = series.get(name, "none")
         # The unpatched tree does not have the tests that the series adds.
-        b = s if name.startswith("series: ") else base.get(name, "none")
-        bare = name.removeprefix("series: ")
+        b = s if name.startswith("added: ") else base.get(name, "none")
+        bare = name.removeprefix("added: ")
         want, reason = next(((r, why) for regex, r, why in known if regex.search(bare)), ("OK", ""))
         if b != s or b != want:
             tally.failed += 1
@@ -348,7 +348,7 @@ def main() -> int:
     p.add_argument("--fingerprint", required=True)
     p = command(panics, "the tests that end base, and the expression for its console")
     p = command(regress, "tests of Linux itself on base and on the series")
-    for name in ("known", "base", "prod", "own"):
+    for name in ("known", "base", "series", "added"):
         p.add_argument(name)
     p = command(lint, "the columns and reasons of the data files")
     p.add_argument("--top", default=TOP)

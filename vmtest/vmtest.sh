@@ -5,7 +5,7 @@
 # Boot a kernel of the series in QEMU and run a command in it, by default every
 # program of the selftest target bpf_provenance.
 #
-#   -f, --flavour NAME   base, prod (default), or another of scripts/build --help;
+#   -f, --flavour NAME   base, series (default), or another of scripts/build --help;
 #                        built first if anything changed
 #   -k, --kernel FILE    this bzImage instead; nothing is built
 #       --no-build       take what is there
@@ -63,7 +63,7 @@ die() { printf 'vmtest.sh: error: %s\n' "$*" >&2; exit 2; }
 
 QEMU=${QEMU:-$HERE/qemu}
 KVM=${KVM:-/dev/kvm}
-flavour=prod kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
+flavour=series kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
 modules=""
 smp=2 memory=2048 append="" boot_timeout=120 silence_timeout=300 test_timeout=2400
 shutdown_timeout=60 expect_panic="" ktap="" junit="" log="" quiet="" command=()
@@ -158,7 +158,7 @@ if [ -z "$nobuild" ] && [ -z "$print_accel" ]; then
 fi
 kernel=${kernel:-$BUILD/out/$flavour/bzImage}
 [ -f "$kernel" ] || die "no kernel $kernel: run scripts/build kernel $flavour"
-selftests=${SELFTESTS:-$BUILD/out/prod/selftests}
+selftests=${SELFTESTS:-$BUILD/out/series/selftests}
 [ -d "$selftests" ] || { [ ${#command[@]} != 0 ] || [ -n "$shell$print_accel" ] || die "no selftests: run scripts/build selftests"; }
 
 # Not /tmp, which may be small and in memory: the guest's disk is there.

@@ -15,9 +15,9 @@ setup()
 	echo version=7.3.4 >"$top/patches/BASE"
 	touch "$top"/vmtest/{rootfs.packages,kconfig/common.config,qemu,guest-init,guest-fstab,guest-tests,splats,splats.deny}
 	printf '%b\n' 'p.a\tfail\tno such hook\tno hook' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >"$top/vmtest/expect.base"
-	printf '%b\n' 'prod\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
-	printf '%b\n' 'key\tthe promise\tp.a' >"$top/vmtest/seeds.promises"
-	printf '%s\n' '<!-- seeds -->' '<!-- end of seeds -->' >"$top/README.md"
+	printf '%b\n' 'series\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
+	printf '%b\n' 'key\tthe promise\tp.a' >"$top/vmtest/promises"
+	printf '%s\n' '<!-- promises -->' '<!-- end of promises -->' >"$top/README.md"
 	touch "$top"/vmtest/{regress.known,kcsan.known,splats.allow,splats.base} "$top/scripts/style.allow"
 	script mutants 'echo "mutants $*" >>"$CALLS"
 		case $*,$# in
@@ -40,7 +40,7 @@ setup()
 			--log) log=$2 ;;
 			--ktap) ktap=$2 ;;
 			--expect-panic) mkdir -p "$log"; echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
-			--) printf 'seed\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
+			--) printf 'promise\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
 			esac
 			shift
 		done
@@ -50,7 +50,7 @@ setup()
 	X
 	chmod +x "$top/vmtest/vmtest.sh"
 	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" >"$CALLS.base"
-	printf '%s\n' "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.000" "  ok 1 a" "  ok 2 b" "ok 1 p" >"$CALLS.prod"
+	printf '%s\n' "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.000" "  ok 1 a" "  ok 2 b" "ok 1 p" >"$CALLS.series"
 	mkdir -p "$top/build/log" "$top/build/linux/tools/lib"
 	echo x >"$top/build/linux/tools/lib/test.c"
 	commit "$top/build/linux"
@@ -82,12 +82,12 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	grep -q '^build kernel base$' "$CALLS"
 	[ "$(grep -c '^vm .*-f base .*storms=1$' "$CALLS")" = 2 ]
 	grep -q '^vm .*-f base .*-x p.b ' "$CALLS"
-	[ "$(grep -c '^vm .*-f prod ' "$CALLS")" = 1 ]
-	! grep -q '^vm .*-f prod .*-x' "$CALLS" || return 1
+	[ "$(grep -c '^vm .*-f series ' "$CALLS")" = 1 ]
+	! grep -q '^vm .*-f series .*-x' "$CALLS" || return 1
 }
 
 @test "ci run: a test that fails on the series, and a guest that dies, are red" {
-	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.prod"
+	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.series"
 	ci run
 	[ "$status" = 1 ]
 	[ "${lines[-1]}" = "1 passed, 1 failed, 0 skipped" ]
@@ -97,10 +97,10 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	[ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
 }
 
-@test "ci seeds: writes the first table of the README" {
-	ci seeds
+@test "ci promises: writes the first table of the README" {
+	ci promises
 	[ "$status" = 0 ]
-	grep -q '| the promise | measured on base | measured on prod | `p.a` |' "$top/README.md"
+	grep -q '| the promise | measured on base | measured on series | `p.a` |' "$top/README.md"
 }
 
 @test "ci record: a green run is kept, and stands for base until the tests change" {
@@ -137,7 +137,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	# What runs in the background has Ctrl-C ignored, unless it is told otherwise.
 	setsid env --default-signal=INT "$top/scripts/ci" run >"$CALLS.out" 2>&1 3>&- &
 	pid=$!
-	until grep -q '[.][.][.] tests on base and prod: .* s, 4 results' "$CALLS.out"; do
+	until grep -q '[.][.][.] tests on base and series: .* s, 4 results' "$CALLS.out"; do
 		kill -0 $pid
 		sleep 0.5
 	done
@@ -179,7 +179,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 @test "ci: several names in one call, one sum; a wrong one is refused before the first" {
 	script litmus 'echo "litmus $*" >>"$CALLS"; echo "3 passed, 1 failed"; exit 1'
 	script bench 'echo "bench $*" >>"$CALLS"; echo a table'
-	cp "$CALLS.prod" "$CALLS.debug"
+	cp "$CALLS.series" "$CALLS.debug"
 	ci bench mutants
 	[ "$status" = 0 ]
 	[ "$(grep -E '^(bench|mutants)' "$CALLS")" = "bench "$'\n'"mutants " ]
@@ -198,14 +198,14 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 @test "ci check-debug: every flavour that doc/testing.md lists, with all counts" {
 	local f flavours
 	mapfile -t flavours < <(sed -n '/^| flavour | kernel |/,/^$/s/^| `\([a-z-]*\)` .*/\1/p' \
-		"$BATS_TEST_DIRNAME/../../doc/testing.md" | grep -vxE 'base|prod|bench' | sort)
+		"$BATS_TEST_DIRNAME/../../doc/testing.md" | grep -vxE 'base|series|bench' | sort)
 	[ "${#flavours[@]}" -ge 7 ]
 	fake_tools 'echo "bats ${!#}" >>"$CALLS"; echo "ok 1 x"'
 	mkdir -p "$top"/vmtest/tests/strict-kcsan
 	script series '[ "$1" != symbols ] || echo CONFIG_X'
 	ci check-debug
 	[ "$status" = 0 ]
-	[ "$(sed -n 's/^build kernel //p' "$CALLS" | grep -vx prod | sort)" = "$(printf '%s\n' "${flavours[@]}")" ]
+	[ "$(sed -n 's/^build kernel //p' "$CALLS" | grep -vx series | sort)" = "$(printf '%s\n' "${flavours[@]}")" ]
 	for f in "${flavours[@]}"; do
 		[ "$f" = off ] || grep -q "^vm .*-f $f .*storms=\$" "$CALLS"
 	done
@@ -229,7 +229,7 @@ ci_all()
 {
 	a_kernel_takes "$1"
 	echo $((EPOCHSECONDS - $2)) >"$CALLS.start"
-	sed -i -e "s/^\tcore quick 10\$/\techo core >>\"\$CALLS\"; set_tier quick; accel=tcg passed=1; read -r START <\"\$CALLS.start\"; took[\"tests on base and prod\"]=100/" \
+	sed -i -e "s/^\tcore quick 10\$/\techo core >>\"\$CALLS\"; set_tier quick; accel=tcg passed=1; read -r START <\"\$CALLS.start\"; took[\"tests on base and series\"]=100/" \
 		-e 's/ perf perf_all$/ perf step perf true/' "$top/scripts/ci"
 	ci all
 }
@@ -246,7 +246,7 @@ fake_tools()
 	PATH=$BATS_TEST_TMPDIR/bin:$PATH
 	sed -i '/p.b/d' "$top/vmtest/expect.base"
 	for t in debug kcsan strict-kcsan rt modular min; do
-		cp "$CALLS.prod" "$CALLS.$t"
+		cp "$CALLS.series" "$CALLS.$t"
 	done
 }
 
@@ -273,14 +273,14 @@ fake_tools()
 	a_kernel_takes 1000
 	START=$((EPOCHSECONDS - 3000)) ci all
 	[ "$status" = 0 ]
-	grep -q '^build kernel prod$' "$CALLS"
+	grep -q '^build kernel series$' "$CALLS"
 	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
-	[[ $output =~ "not run:".*"tests on base (kernel and tests are expected to take 1900 s, "[0-9]{4}" s of 4500 were spent)".*"seeds (they need base)".*"perf (it needs base)" ]]
+	[[ $output =~ "not run:".*"tests on base (kernel and tests are expected to take 1900 s, "[0-9]{4}" s of 4500 were spent)".*"promises (they need base)".*"perf (it needs base)" ]]
 	# The results of the series count all the same.
-	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.prod"
+	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.series"
 	START=$((EPOCHSECONDS - 3000)) ci all
 	[ "$status" = 1 ]
-	[[ $output == *"prod: FAILED: fail p.b"* ]]
+	[[ $output == *"series: FAILED: fail p.b"* ]]
 	# It is built where there is time.
 	ci all
 	grep -q '^build kernel base$' "$CALLS"

@@ -59,7 +59,7 @@ docs() { run in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" "$TOP" "$HEL
 
 	| flavour | kernel |
 	|---|---|
-	| `gone` | `prod` |
+	| `gone` | `series` |
 
 	| interface | kind | series | documentation |
 	|---|---|---|---|

@@ -87,7 +87,7 @@ class Checker:
         for line in (top / "vmtest/expect.base").read_text().splitlines():
             if not line.startswith("#"):
                 self.tests[line.split("\t")[0]] = line.split("\t")
-        self.flavours = {"base", "prod", "off"} | {p.stem for p in (top / "vmtest/kconfig").glob("*.config")}
+        self.flavours = {"base", "series", "off"} | {p.stem for p in (top / "vmtest/kconfig").glob("*.config")}
         self.faults: list[str] = []
         self.where = ""
 

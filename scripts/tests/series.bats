@@ -216,8 +216,8 @@ setup() { sandbox; }
 	[ -d "$LINUX" ]
 	"$SCRIPTS/series" export --series series-a
 	# Nor under a build.
-	mkdir -p "$BUILD/out/prod"
-	exec 9>"$BUILD/out/prod/lock"
+	mkdir -p "$BUILD/out/series"
+	exec 9>"$BUILD/out/series/lock"
 	flock 9
 	run "$SCRIPTS/series" clean
 	exec 9>&-

@@ -101,7 +101,7 @@ lint_of()
 	lint_of vmtest/expect.base 'a.b.c\tpasses\tx\tno such thing'
 	lint_of vmtest/expect.base 'contexts.contexts.sleepable\tpass\t-\ta second row'
 	[[ $output == *"has a row already"* ]]
-	lint_of vmtest/expect.skip 'prod\tno disk\ta reason'
+	lint_of vmtest/expect.skip 'series\tno disk\ta reason'
 	[[ $output == *"3 columns where 4 were due"* ]]
 	lint_of vmtest/splats.allow 'foo(\ta reason\ta condition'
 	[[ $output == *"is no expression"* ]]
@@ -131,7 +131,7 @@ lint_of()
 	echo "WARNING: at known" >"$BATS_TEST_TMPDIR/log"
 	"$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" rt
 	"$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" base-rt
-	for f in "" prod debug; do
+	for f in "" series debug; do
 		run "$BATS_TEST_TMPDIR/splats" "$BATS_TEST_TMPDIR/log" $f
 		[ "$status" = 1 ]
 	done
@@ -336,7 +336,7 @@ unlisted() { [[ $output == *"BUG: KCSAN: data-race in f / g"* && $output != *lis
 names()
 {
 	local k t a f
-	for k in base prod; do
+	for k in base series; do
 		for t in perf bpfprov; do
 			for a in no yes; do
 				for f in kept deleted stripped replaced; do
@@ -346,7 +346,7 @@ names()
 			done
 		done | head -n "${2:-16}" >"$BATS_TEST_TMPDIR/$k"
 	done
-	results names "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/prod"
+	results names "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/series"
 }
 
 @test "names: too few names, and a run that did not take place, are failures" {
@@ -364,20 +364,20 @@ names()
 guest_perf()
 {
 	local k b r p named bit programs i
-	for k in base prod; do
+	for k in base series; do
 		for b in nothing loaders live; do
-			for r in base prod; do
-				for p in base prod; do
+			for r in base series; do
+				for p in base series; do
 					named=20 bit=no programs=0
-					[ $k$r != prodprod ] || bit=yes
-					[ $k$r$p != prodprodprod ] || named=300 programs=3
+					[ $k$r != seriesseries ] || bit=yes
+					[ $k$r$p != seriesseriesseries ] || named=300 programs=3
 					printf 'perf\t%s\t%s\t%s\t300\t%d\t0\t%d\t9\t%s\t0\n' $b $r $p $named $programs $bit
 				done
 				printf 'same\t%s\t%s\tyes\n' $b $r
 			done
 		done
-		for r in base prod; do
-			for p in base prod; do
+		for r in base series; do
+			for p in base series; do
 				for i in trampoline struct_ops dispatcher; do
 					named=0
 					[ $p = base ] && [ $i != dispatcher ] || named=40
@@ -386,13 +386,13 @@ guest_perf()
 				printf 'kcore\t%s\t%s\tyes\n' $r $p
 			done
 		done
-		printf 'top\t%s\t2\t%s\n' base 0 prod 2
+		printf 'top\t%s\t2\t%s\n' base 0 series 2
 		printf 'test\tBPF text\tOk\n'
-		printf 'test\tperf record BPF events of subprograms\t%s\n' "$([ $k = prod ] && echo Ok || echo Skip)"
+		printf 'test\tperf record BPF events of subprograms\t%s\n' "$([ $k = series ] && echo Ok || echo Skip)"
 	done >"$BATS_TEST_TMPDIR/both"
 	sed -n '1,/^test\tperf record/p' "$BATS_TEST_TMPDIR/both" >"$BATS_TEST_TMPDIR/base"
-	sed '1,/^test\tperf record/d' "$BATS_TEST_TMPDIR/both" | sed "$1" >"$BATS_TEST_TMPDIR/prod"
-	results perf "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/prod"
+	sed '1,/^test\tperf record/d' "$BATS_TEST_TMPDIR/both" | sed "$1" >"$BATS_TEST_TMPDIR/series"
+	results perf "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/series"
 }
 
 @test "perf: every row as it should be; then each thing that can be wrong" {
@@ -400,99 +400,99 @@ guest_perf()
 	[ "${lines[-1]}" = "186 0 0" ]
 	[[ $output != *FAILED* ]]
 	[[ $output == *"series   series   series   -            yes               300      300       0         3      9     120/120"* ]]
-	[[ $output == *"series   series   7.3      loaders      yes               300       20       0         -      9           -"* ]]
-	[[ $output == *"7.3      7.3      7.3      -            no                300       20       0         -      9      40/120"* ]]
+	[[ $output == *"series   series   base     loaders      yes               300       20       0         -      9           -"* ]]
+	[[ $output == *"base     base     base     -            no                300       20       0         -      9      40/120"* ]]
 
-	guest_perf 's/^\(perf\tloaders\tprod\tprod\t300\t\)300/\1299/'
+	guest_perf 's/^\(perf\tloaders\tseries\tseries\t300\t\)300/\1299/'
 	[ "${lines[-1]}" = "185 1 0" ]
 	[[ $output == *"FAILED: series series series loaders: samples without the right name"* ]]
 	# Named as another program.
-	guest_perf 's/^\(perf\tlive\tprod\tprod\t300\t\)300\t0/\1290\t10/'
+	guest_perf 's/^\(perf\tlive\tseries\tseries\t300\t\)300\t0/\1290\t10/'
 	[[ $output == *"FAILED: series series series 10000 live: samples without the right name"* ]]
 	# A case that the records are for was not reached.
-	guest_perf 's/^\(perf\tnothing\tbase\tprod\t300\t\)20/\1200/'
-	[[ $output == *"FAILED: series 7.3 series -: programs did not run while they were unloaded"* ]]
-	guest_perf 's/^\(image\tstruct_ops\tbase\tprod\t40\t\)40\t0/\139\t1/'
+	guest_perf 's/^\(perf\tnothing\tbase\tseries\t300\t\)20/\1200/'
+	[[ $output == *"FAILED: series base series -: programs did not run while they were unloaded"* ]]
+	guest_perf 's/^\(image\tstruct_ops\tbase\tseries\t40\t\)40\t0/\139\t1/'
 	[ "${lines[-1]}" = "185 1 0" ]
-	[[ $output == *"FAILED: series 7.3 series struct_ops: 1 samples without the right name"* ]]
+	[[ $output == *"FAILED: series base series struct_ops: 1 samples without the right name"* ]]
 	[[ $output == *" 119/120"* ]]
 	guest_perf 's/^\(image\ttrampoline\tbase\tbase\t40\t\)0/\140/'
-	[[ $output == *"FAILED: series 7.3 7.3 trampoline: most samples have their names, although kcore was read"* ]]
-	guest_perf 's/^\(image\tdispatcher\tprod\tprod\t\)40\t40/\119\t19/'
+	[[ $output == *"FAILED: series base base trampoline: most samples have their names, although kcore was read"* ]]
+	guest_perf 's/^\(image\tdispatcher\tseries\tseries\t\)40\t40/\119\t19/'
 	[[ $output == *"too few samples: 19"* ]]
-	guest_perf 's/^\(kcore\tprod\tbase\t\)yes/\1no/'
-	[[ $output == *"FAILED: series series 7.3: perf report did not read /proc/kcore"* ]]
+	guest_perf 's/^\(kcore\tseries\tbase\t\)yes/\1no/'
+	[[ $output == *"FAILED: series series base: perf report did not read /proc/kcore"* ]]
 	guest_perf 's/^\(same\tlive\tbase\t\)yes/\1no/'
-	[[ $output == *"FAILED: series 7.3 10000 live: the reports differ in more than BPF text"* ]]
+	[[ $output == *"FAILED: series base 10000 live: the reports differ in more than BPF text"* ]]
 	# The order of 7.3 from perf of the series; events that are enabled too late; none at all.
-	guest_perf 's/^\(top\tprod\t2\t\)2/\10/'
+	guest_perf 's/^\(top\tseries\t2\t\)2/\10/'
 	[ "${lines[-1]}" = "185 1 0" ]
 	[[ $output == *"FAILED: series series: perf top enabled 0 of 2 events before it listed the programs"* ]]
-	guest_perf 's/^\(top\tprod\t2\t\)2/\11/'
+	guest_perf 's/^\(top\tseries\t2\t\)2/\11/'
 	[[ $output == *"FAILED: series series: perf top enabled 1 of 2 events"* ]]
-	guest_perf 's/^\(top\tprod\t\)2\t2/\10\t0/'
+	guest_perf 's/^\(top\tseries\t\)2\t2/\10\t0/'
 	[[ $output == *"FAILED: series series: perf top enabled 0 of 0 events"* ]]
 	guest_perf 's/^\(top\tbase\t2\t\)0/\12/'
-	[[ $output == *"FAILED: series 7.3: perf top enabled 2 of 2 events"* ]]
-	guest_perf '/^top\tprod/d'
+	[[ $output == *"FAILED: series base: perf top enabled 2 of 2 events"* ]]
+	guest_perf '/^top\tseries/d'
 	[[ $output == *"there are 59 of 60"* ]]
-	guest_perf '/^kcore\tprod\tbase/d'
+	guest_perf '/^kcore\tseries\tbase/d'
 	[ "${lines[-1]}" = "184 1 0" ]
 	[[ $output == *"there are 59 of 60"* ]]
 	guest_perf 's/^test\tBPF text\tOk/test\tBPF text\tSkip/'
 	[ "${lines[-1]}" = "185 1 0" ]
 }
 
-# judge: base and prod of the test's directory, against two expectations.
+# judge: base and series of the test's directory, against two expectations.
 judge()
 {
 	local d=$BATS_TEST_TMPDIR
 	printf '%b\n' 'p.a\tpass\t-\tregression guard' 'p.b\tfail\tno such hook\tno hook' \
 		'p.c\tpanic\tNULL pointer\ta NULL pointer' >"$d/expect"
-	printf '%b\n' 'prod,rt\tno disk\ta reason\ta condition' >"$d/skip"
-	results table --expect "$d/expect" --skip "$d/skip" --base "$d/base" --base "$d/panics.tsv" --series "$d/prod"
+	printf '%b\n' 'series,rt\tno disk\ta reason\ta condition' >"$d/skip"
+	results table --expect "$d/expect" --skip "$d/skip" --base "$d/base" --base "$d/panics.tsv" --series "$d/series"
 }
 
 @test "table: base as expected, the series passes; then each thing that can be wrong" {
 	local good=("KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p")
 	local base=("KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  # no such hook" "  not ok 2 b" "not ok 1 p # exit 1")
 	lines base "${base[@]}"
-	lines prod "${good[@]}"
+	lines series "${good[@]}"
 	lines panics.tsv "panic p.c"$'\t'"BUG: NULL pointer dereference"
 	judge
 	[ "${lines[-1]}" = "3 0 0" ]
 	[[ $output != *FAILED* ]]
 	[[ $output == *"p.c "*" panic  pass   a NULL pointer"* ]]
 	# The series fails.
-	lines prod "${good[@]/  ok 2/  not ok 2}"
+	lines series "${good[@]/  ok 2/  not ok 2}"
 	judge
 	[ "${lines[-1]}" = "2 1 0" ]
 	[[ $output == *"FAILED: on the series: fail"* ]]
 	# It skips, for a known reason and for another.
-	lines prod "${good[@]/  ok 2 b/  ok 2 b # SKIP no disk}"
+	lines series "${good[@]/  ok 2 b/  ok 2 b # SKIP no disk}"
 	judge
 	[ "${lines[-1]}" = "2 0 1" ]
-	lines prod "${good[@]/  ok 2 b/  ok 2 b # SKIP no luck}"
+	lines series "${good[@]/  ok 2 b/  ok 2 b # SKIP no luck}"
 	judge
 	[ "${lines[-1]}" = "2 1 0" ]
 	# A test has no result, is not expected, or has two results.
-	lines prod "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p"
+	lines series "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p"
 	judge
 	[ "${lines[-1]}" = "2 1 0" ]
-	lines prod "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 d" "ok 1 p"
+	lines series "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 d" "ok 1 p"
 	judge
 	[[ $output == *"FAILED: not listed in vmtest/expect.base"* ]]
 	[ "${lines[-1]}" = "3 1 0" ]
-	lines prod "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 c" "ok 1 p"
+	lines series "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 c" "ok 1 p"
 	judge
 	[ "${lines[-1]}" = "2 1 0" ]
 	# A short plan is red, whatever the results are.
-	lines prod "${good[@]/1..3/1..4}"
+	lines series "${good[@]/1..3/1..4}"
 	judge
 	[ "${lines[-1]}" = "3 1 0" ]
 	[[ $output == *"FAILED: on the series: incomplete: p: 3 results, 4 planned"* ]]
 	# Base passes, fails for another reason, or survives.
-	lines prod "${good[@]}"
+	lines series "${good[@]}"
 	lines base "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p"
 	judge
 	[ "${lines[-1]}" = "2 1 0" ]
@@ -520,7 +520,7 @@ judge()
 @test "record: the recorded results are judged as those of the run" {
 	lines base "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  # no such hook" "  not ok 2 b" "not ok 1 p # exit 1"
 	lines panics.tsv "panic p.c"$'\t'"BUG: NULL pointer dereference"
-	lines prod "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p"
+	lines series "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p"
 	results record --fingerprint abc "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv"
 	[ "${lines[1]}" = "# fingerprint: abc" ]
 	judge
@@ -529,7 +529,7 @@ judge()
 	lines panics.tsv "$output"
 	printf '#\n' >"$BATS_TEST_TMPDIR/none.tsv"
 	results table --expect "$BATS_TEST_TMPDIR/expect" --skip "$BATS_TEST_TMPDIR/skip" \
-		--base "$BATS_TEST_TMPDIR/panics.tsv" --series "$BATS_TEST_TMPDIR/prod"
+		--base "$BATS_TEST_TMPDIR/panics.tsv" --series "$BATS_TEST_TMPDIR/series"
 	[ "$output" = "$wanted" ]
 }
 
@@ -564,10 +564,10 @@ bench()
 	mkdir -p "$out"
 	for boot in 1 2; do
 		printf '%s\t%s\t%s\t%s\t%s\n' $boot base stack/build_id/2_files 1 "1000.0 1010.0 990.0" \
-			$boot base stack/build_id/2_files 50 "70000.5 70000.5" $boot prod stack/build_id/2_files 1 "500.0" \
-			$boot prod stack/build_id/2_files 50 "$((6000 + boot * 100)).0" $boot base load/21_functions 0 "1700000.0" \
-			$boot prod load/21_functions 0 "1700000.0" $boot prod lookup/task_vma_query build_id "398.0" \
-			$boot base walk/iterator 40084 "1033.0" $boot prod walk/iterator 40084 "199.8"
+			$boot base stack/build_id/2_files 50 "70000.5 70000.5" $boot series stack/build_id/2_files 1 "500.0" \
+			$boot series stack/build_id/2_files 50 "$((6000 + boot * 100)).0" $boot base load/21_functions 0 "1700000.0" \
+			$boot series load/21_functions 0 "1700000.0" $boot series lookup/task_vma_query build_id "398.0" \
+			$boot base walk/iterator 40084 "1033.0" $boot series walk/iterator 40084 "199.8"
 	done >"$out/rows"
 	lines answered "  # task_vma.c:2145:contention:bpf_find_vma(): 1000 of 5000 samples answered, the writer waited 78 times" \
 		"  # task_vma.c:2152:contention:bpf_task_vma_query(): 4000 of 5000 samples answered, the writer waited 0 times" \

@@ -13,7 +13,7 @@ planted() # WHAT: the parser of the series without it
 	grep -qF "$1" "$source"
 	sed "s/$1//" "$source" >"$BATS_TEST_TMPDIR/buildid.c"
 	run "$TOP/scripts/fuzz" parser --seconds 120 --seed 3 --source "$BATS_TEST_TMPDIR/buildid.c"
-	rm -rf "${BUILD:-$TOP/build}/out/prod/fuzz-source"
+	rm -rf "${BUILD:-$TOP/build}/out/series/fuzz-source"
 	echo "$output"
 	[ "$status" = 1 ]
 	[[ $output == *"0 passed, 1 failed"* ]]

@@ -203,7 +203,7 @@ teardown()
 }
 
 @test "vmtest: a test program that does not start is a failure" {
-	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
+	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/series/selftests" "$BATS_TEST_TMPDIR/selftests"
 	printf '#!/bin/sh\nexit 127\n' >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock"
 	SELFTESTS=$BATS_TEST_TMPDIR/selftests vm -t contexts
 	[ "$status" = 1 ]
@@ -211,7 +211,7 @@ teardown()
 }
 
 @test "vmtest: a test whose name -l has no room for is a failure" {
-	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/prod/selftests" "$BATS_TEST_TMPDIR/selftests"
+	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/series/selftests" "$BATS_TEST_TMPDIR/selftests"
 	cat >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock" <<-"EOF"
 	#!/bin/sh
 	printf '%-20s %-25s %s\n' '# FIXTURE' VARIANT TEST matrix A_VARIANT_OF_26_CHARACTERS cell

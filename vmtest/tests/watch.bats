@@ -133,7 +133,7 @@ race()
 		vm -f kcsan
 		[ "$status" = 5 ]
 	done
-	vm -f prod
+	vm -f series
 	[ "$status" = 5 ]
 }
 
