@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# That the fuzzer finds faults of a parser: what it says of the series' means
-# something only then.
+# That the programs of scripts/fuzz find faults of a parser and of a tree: what they report
+# of the series' means something only then.
 
 setup() { TOP=$BATS_TEST_DIRNAME/../..; }
 
@@ -25,4 +25,19 @@ planted() # WHAT: the parser of the series without it
 
 @test "fuzz: a note that is not a build ID is found" {
 	planted 'note.hdr.n_type == BUILD_ID &&'
+}
+
+@test "fuzz: a maple tree whose nodes are changed in place is found" {
+	local source=${BUILD:-$TOP/build}/linux/lib/maple_tree.c
+	local in_place='/^static.* mas_wr_node_store(/,/^}/s/in_rcu = mt_in_rcu(mas->tree)/in_rcu = false/'
+
+	sed "$in_place" "$source" >"$BATS_TEST_TMPDIR/maple_tree.c"
+	# to take out something that is not there plants nothing
+	! cmp -s "$source" "$BATS_TEST_TMPDIR/maple_tree.c" || return 1
+	run "$TOP/scripts/fuzz" maple --source "$BATS_TEST_TMPDIR/maple_tree.c"
+	rm -rf "${BUILD:-$TOP/build}/out/series/maple-source"
+	echo "$output"
+	[ "$status" = 1 ]
+	[[ $output == *"BUG at run_check_rcu_neighbours"* ]]
+	[[ $output == *"0 passed, 1 failed"* ]]
 }
