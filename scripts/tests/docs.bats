@@ -78,7 +78,7 @@ docs() { run in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" "$TOP" "$HEL
 	1: vmtest/gone: does not exist
 	1: make gone: the Makefile does not have this target
 	1: scripts/series gone: --help does not have this
-	3: GONE=: the Makefile does not have it
+	3: GONE=: neither the Makefile nor vmtest.sh has it
 	3: scripts/gone: does not exist
 	4: scripts/series tree --gone: --help does not have this option
 	5: scripts/series export --force: --help does not have this option

@@ -83,6 +83,8 @@ class Checker:
         self.targets = {t for line in re.findall(r"^([a-z][a-z -]*):", makefile, re.M) for t in line.split()}
         self.variables = set(re.findall(r"\$\(([A-Z]+)\)|\b([A-Z_]+)=", makefile))
         self.variables = {name for pair in self.variables for name in pair if name}
+        # Those that the runner hands to the tests.
+        self.variables |= set(re.findall(r"[A-Z]+_[A-Z]+", self.help["vmtest.sh"]))
         self.tests: dict[str, list[str]] = {}
         for line in (top / "vmtest/expect.base").read_text().splitlines():
             if not line.startswith("#"):
@@ -126,7 +128,7 @@ class Checker:
 
     def variable(self, name: str) -> None:
         if name not in self.variables:
-            self.fault(f"{name}=: the Makefile does not have it")
+            self.fault(f"{name}=: neither the Makefile nor vmtest.sh has it")
 
     def make(self, args: list[str]) -> None:
         if args[:1] == ["-C"]:      # in a patched kernel tree
