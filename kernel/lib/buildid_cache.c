@@ -35,7 +35,8 @@
  *
  * These are not detected:
  *  - Changes below the file system: to its block device, or to the file of a
- *    loop device, while it is mounted.
+ *    loop device, while it is mounted. A pNFS client with a block layout of a file on
+ *    XFS writes to the device, too; only a file that it has opened for write counts.
  *  - A page that a device continues to write to after the last writer has closed
  *    the file. So a fill leaves out pages that may be pinned. Plain references
  *    do not count, as most are held to read: with them, direct I/O of NFS and Ceph
@@ -474,8 +475,7 @@ static struct file *get_file_at(struct mm_struct *mm, unsigned long addr)
  * Reading ahead can wait: for memory, for locks of the file system, and for the
  * blocks with the map of the file. A task must not wait for that because it was
  * sampled, so a worker does it. A work item that is queued holds an mm_struct,
- * which does not prevent unmounting; one that runs holds the file, as a page
- * fault of the task would.
+ * which does not prevent unmounting; one that reads holds only the file.
  */
 struct build_id_ahead {
 	struct work_struct work;
@@ -495,23 +495,27 @@ static void ahead_work(struct work_struct *work)
 	struct mem_cgroup *memcg, *old;
 	struct file *file;
 
-	if (mmget_not_zero(ahead->mm)) {
-		file = get_file_at(ahead->mm, ahead->addr);
-		if (file) {
-			memcg = get_mem_cgroup_from_mm(ahead->mm);
-			old = set_active_memcg(memcg);
-			/*
-			 * Not a read, which would set the access time and change the
-			 * state of the file's readahead.
-			 */
-			vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
-			set_active_memcg(old);
-			mem_cgroup_put(memcg);
-			/* Put it now: fput() would defer the last put. */
-			__fput_sync(file);
-		}
-		mmput(ahead->mm);
+	if (!mmget_not_zero(ahead->mm))
+		goto out;
+	file = get_file_at(ahead->mm, ahead->addr);
+	memcg = get_mem_cgroup_from_mm(ahead->mm);
+	/* If the task exits, its memory and its other files must not wait for this read. */
+	mmput(ahead->mm);
+	/* By now another file may be mapped there, on any file system. */
+	if (file && cacheable_inode(file_inode(file))) {
+		old = set_active_memcg(memcg);
+		/*
+		 * Not a read, which would set the access time and change the
+		 * state of the file's readahead.
+		 */
+		vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
+		set_active_memcg(old);
 	}
+	mem_cgroup_put(memcg);
+	/* Put it now: fput() would defer the last put. */
+	if (file)
+		__fput_sync(file);
+out:
 	mmdrop(ahead->mm);
 	kfree(ahead);
 	atomic_dec(&nr_ahead);

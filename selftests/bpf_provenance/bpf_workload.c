@@ -2,9 +2,10 @@
 /*
  * Not a test: BPF text for tools that attribute samples to it. Needs root.
  *
- *	bpf_workload images SECONDS	runs a trampoline, images of struct_ops and the
- *					dispatcher of XDP, each for that long, and prints the
- *					address and the name of each BPF symbol meanwhile
+ *	bpf_workload images SECONDS	prints the address and the name of each BPF symbol,
+ *					and "ready"; after a byte of input, it runs a
+ *					trampoline, images of struct_ops and the dispatcher of
+ *					XDP, each for that long
  *	bpf_workload loaders		loads and unloads programs on each CPU until it ends
  *	bpf_workload live N		holds N programs until its input ends; prints "ready"
  *					when they are loaded
@@ -50,10 +51,13 @@ static void run_trampoline(void)
 		die("run a function");
 }
 
-/* A program that runs only once does not use the dispatcher. */
+/*
+ * A program that runs only once does not use the dispatcher. Updating the dispatcher takes
+ * as long as thousands of runs.
+ */
 static void run_dispatcher(void)
 {
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .repeat = 1000);
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .repeat = 200000);
 	char packet[64] = "";
 
 	opts.data_in = packet;
@@ -97,6 +101,11 @@ static void print_symbols(void)
 		    !strcmp(module, "[bpf]"))
 			printf("%s %s\n", addr, name);
 	fclose(f);
+}
+
+static void ready(void)
+{
+	printf("ready\n");
 	fflush(stdout);
 }
 
@@ -113,6 +122,7 @@ static void run_images(int seconds)
 	static void (*const run[])(void) = { run_trampoline, run_struct_ops, run_dispatcher };
 	uint64_t end;
 	size_t i;
+	char c;
 
 	skel = bpf_workload__open_and_load();
 	if (!skel || bpf_workload__attach(skel))
@@ -121,6 +131,9 @@ static void run_images(int seconds)
 	/* The dispatcher has no text before its first use. */
 	run_dispatcher();
 	print_symbols();
+	ready();
+	if (read(STDIN_FILENO, &c, 1) != 1)
+		die("read a byte");
 	for (i = 0; i < ARRAY_LEN(run); i++) {
 		end = now() + seconds * 1000000000ULL;
 		while (now() < end)
@@ -173,8 +186,7 @@ static void hold(int n)
 		die("RLIMIT_NOFILE");
 	while (n-- > 0)
 		load_one("live");
-	printf("ready\n");
-	fflush(stdout);
+	ready();
 	while (read(STDIN_FILENO, &c, 1) > 0)
 		;
 }

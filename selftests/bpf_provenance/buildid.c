@@ -46,6 +46,7 @@
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1006,13 +1007,16 @@ static long nr_waits(pid_t tid)
 	return waits;
 }
 
+/* For a read to get to the device or back: a disk may be busy. */
+#define DEVICE_SECONDS (10 * timeout_scale())
+
 /* Enough rounds of the spinner, with its CPU busy for some of the time. */
 #define MANY_ROUNDS 1000000UL
 
 /* Waits for @n rounds of the spinner. Returns the number in the end: it may be stuck. */
 static unsigned long wait_for_rounds(const struct spinner *s, unsigned long n)
 {
-	const time_t end = time(NULL) + 10 * timeout_scale();
+	const time_t end = time(NULL) + DEVICE_SECONDS;
 	unsigned long start = READ_ONCE(s->rounds), rounds;
 
 	do {
@@ -1060,7 +1064,7 @@ TEST_F(nmi, storage_stalls)
 	sample(_metadata, self, 1);
 
 	/* Without a cache, nothing reads the header. */
-	end = time(NULL) + (has_cache() ? 10 * timeout_scale() : 1);
+	end = time(NULL) + (has_cache() ? DEVICE_SECONDS : 1);
 	while (fs_stalled_read() < 0 && time(NULL) < end)
 		sched_yield();
 	read_at = fs_stalled_read();
@@ -1090,7 +1094,7 @@ TEST_F(nmi, storage_stalls)
 	       (long)read_at);
 
 	fs_stall(false);
-	end = time(NULL) + 10 * timeout_scale();
+	end = time(NULL) + DEVICE_SECONDS;
 	while (!resident(self->header) && time(NULL) < end)
 		sched_yield();
 	/* With PREEMPT_RT, NMIs do not read the page cache: one more must request it. */
@@ -1583,6 +1587,99 @@ TEST_F(cache, pinned)
 	EXPECT_EQ(1, events->fills);
 	EXPECT_EQ(1, events->hits);
 	rmdir(dir);
+}
+
+/* As in lib/buildid_cache.c. */
+#define AHEAD_MAX 8
+
+/* Number of reads that the file's device has not finished, or -1. */
+static int nr_reads(int fd)
+{
+	char path[64];
+	struct stat st;
+	int reads;
+	FILE *f;
+
+	if (fstat(fd, &st))
+		return -1;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight", major(st.st_dev),
+		 minor(st.st_dev));
+	f = fopen(path, "r");
+	if (!f)
+		return -1;
+	if (fscanf(f, "%d", &reads) != 1)
+		reads = -1;
+	fclose(f);
+	return reads;
+}
+
+/* Waits until the page is resident. */
+static bool gets_resident(void *page)
+{
+	const time_t end = time(NULL) + DEVICE_SECONDS;
+
+	while (!resident(page) && time(NULL) < end)
+		sched_yield();
+	return resident(page);
+}
+
+/*
+ * Task context: files are mapped while their storage does not answer. mmap() does not wait
+ * for it, and a limited number of workers does. Afterwards, as many can read again.
+ */
+TEST_F(cache, storage_stalls)
+{
+	char *maps[2 * AHEAD_MAX + 1], path[256];
+	int fds[ARRAY_LEN(maps)], i, err;
+	time_t end;
+
+	/* All requests from here: workers start in the order of these. */
+	ASSERT_EQ(0, pin_to_cpu(0));
+	for (i = 0; i < (int)ARRAY_LEN(maps); i++) {
+		snprintf(path, sizeof(path), "%s/%d", self->f.dir, i);
+		fds[i] = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0755);
+		ASSERT_LE(0, fds[i]);
+		memset(self->f.id, i, ID_SIZE);
+		ASSERT_EQ(0, write_elf(fds[i], self->f.id, 256));
+		close(fds[i]);
+	}
+	err = use_fs(&self->f, FS_STALLING);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs FUSE, squashfs, and mksquashfs");
+	ASSERT_EQ(0, err);
+	for (i = 0; i < (int)ARRAY_LEN(maps); i++) {
+		snprintf(path, sizeof(path), "%s/%d", self->f.dir, i);
+		fds[i] = open(path, O_RDONLY | O_CLOEXEC);
+		ASSERT_LE(0, fds[i]);
+	}
+
+	fs_stall(true);
+	for (i = 0; i < 2 * AHEAD_MAX; i++) {
+		maps[i] = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fds[i], 0);
+		ASSERT_NE(MAP_FAILED, maps[i]);
+	}
+	end = time(NULL) + DEVICE_SECONDS;
+	while ((nr_reads(fds[0]) < AHEAD_MAX || fs_stalled_read() < 0) && time(NULL) < end)
+		sched_yield();
+	EXPECT_EQ(AHEAD_MAX, nr_reads(fds[0]));
+	ASSERT_LE(0, fs_stalled_read());
+	fs_stall(false);
+
+	for (i = 0; i < AHEAD_MAX; i++)
+		EXPECT_TRUE(gets_resident(maps[i]));
+	maps[2 * AHEAD_MAX] = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+				   fds[2 * AHEAD_MAX], 0);
+	ASSERT_NE(MAP_FAILED, maps[2 * AHEAD_MAX]);
+	EXPECT_TRUE(gets_resident(maps[2 * AHEAD_MAX]))
+		TH_LOG("no worker reads any more");
+	/* These were requested before, when all workers waited. */
+	for (i = AHEAD_MAX; i < 2 * AHEAD_MAX; i++)
+		EXPECT_FALSE(resident(maps[i]))
+			TH_LOG("read %d was one too many", i);
+	for (i = 0; i < (int)ARRAY_LEN(maps); i++) {
+		munmap(maps[i], PAGE);
+		close(fds[i]);
+	}
 }
 
 /* Makes it a swap file, like mkswap(8). The ELF headers are in the boot block. */

@@ -94,6 +94,34 @@ static int run(const char *command)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 127 ? -EOPNOTSUPP : -EIO;
 }
 
+/*
+ * squashfs reads ahead synchronously: the caller waits for the device. The server of the
+ * image is at "below". Without compression, the image starts with the contents of files.
+ */
+static int mount_stalling(void)
+{
+	int err;
+
+	err = run("mksquashfs * image -noD -no-fragments -quiet -no-progress");
+	if (err)
+		return err;
+	if (!kernel_has("squashfs"))
+		return -EOPNOTSUPP;
+	if (mkdir("below", 0755) || rename("image", "below/file") || chdir("below"))
+		return -errno;
+	err = fuse_mount_stalling();
+	if (chdir("..") && !err)
+		err = -errno;
+	if (err)
+		return err;
+	err = run("mount -t squashfs -o loop,ro below/file .");
+	if (err) {
+		fuse_end();
+		umount("below");
+	}
+	return err;
+}
+
 static int mount_image(enum own_fs fs)
 {
 	int fd, err = 0;
@@ -198,34 +226,6 @@ static int mount_erofs(bool on_device)
 	return errno == ENOTBLK ? -EOPNOTSUPP : -errno;
 }
 
-/*
- * squashfs reads ahead synchronously: the caller waits for the device. The server of the
- * image is at "below". Without compression, the image starts with the contents of files.
- */
-static int mount_stalling(void)
-{
-	int err;
-
-	err = run("mksquashfs * image -noD -no-fragments -quiet -no-progress");
-	if (err)
-		return err;
-	if (!kernel_has("squashfs"))
-		return -EOPNOTSUPP;
-	if (mkdir("below", 0755) || rename("image", "below/file") || chdir("below"))
-		return -errno;
-	err = fuse_mount(FS_STALLING);
-	if (chdir("..") && !err)
-		err = -errno;
-	if (err)
-		return err;
-	err = run("mount -t squashfs -o loop,ro below/file .");
-	if (err) {
-		fuse_end();
-		umount("below");
-	}
-	return err;
-}
-
 static int mount_here(enum own_fs fs)
 {
 	const char *options = NULL;
@@ -233,10 +233,10 @@ static int mount_here(enum own_fs fs)
 
 	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		return -errno;
-	if (fs == FS_FUSE || fs == FS_FUSE_HUNG)
-		return fuse_mount(fs);
 	if (fs == FS_STALLING)
 		return mount_stalling();
+	if (fs == FS_FUSE || fs == FS_FUSE_HUNG)
+		return fuse_mount(fs == FS_FUSE_HUNG);
 	if (fs == FS_EROFS || fs == FS_EROFS_FILE)
 		return mount_erofs(fs == FS_EROFS);
 	if (kinds[fs].mkfs)

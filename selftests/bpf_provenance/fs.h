@@ -49,7 +49,8 @@ void fs_stall(bool stall);
 off_t fs_stalled_read(void);
 
 /* For fs_mount(): the server of FS_FUSE at the current directory, in fuse.c. */
-int fuse_mount(enum own_fs fs);
+int fuse_mount(bool hangs);
+int fuse_mount_stalling(void);
 void fuse_end(void);
 
 #endif

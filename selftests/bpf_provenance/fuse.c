@@ -146,7 +146,7 @@ static void serve(int dev, enum own_fs fs)
 	_exit(0);
 }
 
-int fuse_mount(enum own_fs fs)
+static int mount_and_serve(enum own_fs fs)
 {
 	char options[64];
 	struct stat st;
@@ -180,6 +180,16 @@ int fuse_mount(enum own_fs fs)
 	close(content);
 	close(dev);
 	return server < 0 ? -errno : 0;
+}
+
+int fuse_mount(bool hangs)
+{
+	return mount_and_serve(hangs ? FS_FUSE_HUNG : FS_FUSE);
+}
+
+int fuse_mount_stalling(void)
+{
+	return mount_and_serve(FS_STALLING);
 }
 
 void fuse_end(void)

@@ -401,8 +401,21 @@ struct foreign foreign;
  * a state for the verifier to check.
  */
 static struct {
-	__u64 end, mm, sentinels;
+	__u64 end, mm, sentinels, slots;
 } volatile walked;
+
+/* @err: of bpf_iter_task_vma_new() */
+static void count_foreign(long err)
+{
+	if (err == -2)			/* -ENOENT */
+		foreign.no_mm++;
+	else if (err == -16)		/* -EBUSY */
+		foreign.busy++;
+	else if (err)
+		foreign.err = err;
+	else
+		foreign.walks++;
+}
 
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(foreign_task, struct pt_regs *regs, long id)
@@ -425,14 +438,7 @@ int BPF_PROG(foreign_task, struct pt_regs *regs, long id)
 	walked.mm = 0;
 	walked.sentinels = 0;
 	err = bpf_iter_task_vma_new(&it, task, 0);
-	if (err == -2)			/* -ENOENT */
-		foreign.no_mm++;
-	else if (err == -16)		/* -EBUSY */
-		foreign.busy++;
-	else if (err)
-		foreign.err = err;
-	else
-		foreign.walks++;
+	count_foreign(err);
 	while ((vma = bpf_iter_task_vma_next(&it))) {
 		/* As a number: the pointer is only valid for this step. */
 		bpf_probe_read_kernel(&mm, sizeof(mm), &vma->vm_mm);
@@ -741,10 +747,11 @@ __u64 arena, inodes[FILES];
 __u32 dev_major, dev_minor;
 __u64 storm_addr, storm_sentinels;
 
-static void is_wrong(const struct bpf_task_vma_record *rec, __u64 asked_at, __u32 why)
+/* @rec: struct bpf_task_vma_record, or struct record on kernels that lack the former */
+static void is_wrong(const void *rec, __u64 asked_at, __u32 why)
 {
 	if (!storm.wrong++) {
-		__builtin_memcpy(&storm.first_wrong, rec, sizeof(*rec));
+		__builtin_memcpy(&storm.first_wrong, rec, sizeof(storm.first_wrong));
 		storm.first_wrong_asked_at = asked_at;
 		storm.why = why;
 	}
@@ -874,39 +881,97 @@ int BPF_PROG(storm_files, struct pt_regs *regs, long id)
 	return 0;
 }
 
+/* Checks the file that a walk holds. Returns false past the arena. */
+static bool check_held_file(struct vm_area_struct *vma)
+{
+	struct record rec = {};
+	struct file *file = vma->vm_file;
+
+	rec.start = vma->vm_start;
+	rec.offset = vma->vm_pgoff * PAGE_SIZE;
+	if (rec.start >= arena + FILE_SLOTS * PAGE_SIZE)
+		return false;
+	if (!file) {
+		is_wrong(&rec, arena, __LINE__);
+		return true;
+	}
+	rec.ino = file->f_inode->i_ino;
+	rec.generation = has_generation ? file->f_inode->i_generation : 0;
+	if (vma->vm_pgoff != IDENTITY(rec.ino, rec.generation))
+		is_wrong(&rec, arena, __LINE__);
+	else
+		storm.points++;
+	return true;
+}
+
 /* The same with the iterator, interrupts on: each VMA holds its file. */
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(storm_files_walk, struct pt_regs *regs, long id)
 {
-	struct bpf_task_vma_record rec = {};
 	struct bpf_iter_task_vma it;
 	struct vm_area_struct *vma;
-	struct file *file;
 	int i;
 
 	if (!on_target() || id != sample_nr)
 		return 0;
 	bpf_for(i, 0, 100) {
 		bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), arena);
-		while ((vma = bpf_iter_task_vma_next(&it))) {
-			rec.start = vma->vm_start;
-			rec.offset = vma->vm_pgoff * PAGE_SIZE;
-			if (rec.start >= arena + FILE_SLOTS * PAGE_SIZE)
+		while ((vma = bpf_iter_task_vma_next(&it)))
+			if (!check_held_file(vma))
 				break;
-			file = vma->vm_file;
-			if (!file) {
-				is_wrong(&rec, arena, __LINE__);
-				continue;
-			}
-			rec.ino = file->f_inode->i_ino;
-			rec.generation = has_generation ? file->f_inode->i_generation : 0;
-			if (vma->vm_pgoff != IDENTITY(rec.ino, rec.generation))
-				is_wrong(&rec, arena, __LINE__);
-			else
-				storm.points++;
-		}
 		bpf_iter_task_vma_destroy(&it);
 		storm.walks++;
+	}
+	return 0;
+}
+
+/* The same in another process, which also forks, executes another program and exits. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(storm_files_foreign, struct pt_regs *regs, long id)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct task_struct *task;
+	__u64 mm = 0;
+	long err;
+	int i;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	bpf_for(i, 0, 10) {
+		foreign.asked++;
+		task = bpf_task_from_pid(other_pid);
+		if (!task) {
+			foreign.no_task++;
+			break;
+		}
+		walked.end = 0;
+		walked.mm = 0;
+		walked.slots = 0;
+		err = bpf_iter_task_vma_new(&it, task, arena);
+		count_foreign(err);
+		while ((vma = bpf_iter_task_vma_next(&it))) {
+			bpf_probe_read_kernel(&mm, sizeof(mm), &vma->vm_mm);
+			if (vma->vm_start < walked.end || (walked.mm && mm != walked.mm))
+				foreign.wrong++;
+			walked.mm = mm;
+			walked.end = vma->vm_end;
+			if (!check_held_file(vma))
+				break;
+			walked.slots++;
+		}
+		if (!err && bpf_ksym_exists(bpf_iter_task_vma_error))
+			err = bpf_iter_task_vma_error(&it);
+		bpf_iter_task_vma_destroy(&it);
+		bpf_task_release(task);
+		if (err == -11)		/* -EAGAIN */
+			foreign.left_out++;
+		if (err)
+			continue;
+		foreign.complete++;
+		/* A file is mapped in each slot, until exec() replaces the mm. */
+		if (walked.slots && walked.slots != FILE_SLOTS)
+			foreign.missing++;
 	}
 	return 0;
 }

@@ -12,8 +12,8 @@
  *  alloc_lock, no_memory, no_vma_lock	errors of bpf_iter_task_vma_new()
  *  storm.*	another thread changes mappings whose address, file and offset
  *		match: a record in which they don't fails the test
- *  files.*	another thread maps new files over others, which are unlinked: a
- *		record that mixes two files fails the test
+ *  files.*	another thread or process maps new files over others, which are
+ *		unlinked: a record that mixes two files fails the test
  *  fuzz.*	the task changes its mappings and overwrites files at random, while
  *		NMIs and hard interrupts compare them with the expected mappings
  *  split.*	another thread splits and merges mappings, but never changes one
@@ -1649,8 +1649,6 @@ FIXTURE_SETUP(files)
 	unsigned int i;
 	int err, fd;
 
-	if (!has_query())
-		SKIP(return, "this kernel has no bpf_task_vma_query()");
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
 	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
@@ -1721,6 +1719,8 @@ static void run_files_storm(struct __test_metadata *_metadata, FIXTURE_DATA(file
 /* Syscall entry: the identity that a query reports. */
 TEST_F(files, storm)
 {
+	if (!has_query())
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
 	run_files_storm(_metadata, self, self->skel->progs.storm_files);
 }
 
@@ -1728,6 +1728,111 @@ TEST_F(files, storm)
 TEST_F(files, walk)
 {
 	run_files_storm(_metadata, self, self->skel->progs.storm_files_walk);
+}
+
+/* Shared by this process, one that replaces its files, and its children. */
+struct replacer {
+	pid_t child;
+	bool stop;
+	unsigned long files, reused;	/* as storm_changes and files_reused */
+	unsigned long forks, execs, exits;
+};
+
+static void replace_file(struct replacer *r)
+{
+	files_reused = 0;
+	if (change_file(fuzz_pick(&storm_fuzz, FILE_SLOTS)))
+		_exit(1);
+	/* The parent waits for its child: nobody else creates a file of the next name. */
+	storm_changes++;
+	r->reused += files_reused;
+	WRITE_ONCE(r->files, r->files + 1);
+}
+
+/* Replaces files, and forks a child that does the same, and then executes or exits. */
+static void replace_and_fork(struct replacer *r)
+{
+	int i, status;
+	pid_t pid;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (pin_to_cpu(1))
+		_exit(1);
+	while (!READ_ONCE(r->stop)) {
+		for (i = 0; i < 8; i++)
+			replace_file(r);
+		pid = fork();
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			WRITE_ONCE(r->child, getpid());
+			for (i = 0; i < 8; i++)
+				replace_file(r);
+			if (r->forks % 2)
+				_exit(0);
+			execl("tiny", "tiny", NULL);
+			_exit(1);
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+			_exit(1);
+		if (r->forks % 2)
+			WRITE_ONCE(r->exits, r->exits + 1);
+		else
+			WRITE_ONCE(r->execs, r->execs + 1);
+		WRITE_ONCE(r->forks, r->forks + 1);
+	}
+	_exit(0);
+}
+
+/* Syscall entry, interrupts on: walks over that process and its children, on another CPU. */
+TEST_F(files, foreign)
+{
+	struct task_vma__bss *bss = self->skel->bss;
+	struct storm *s = &bss->storm;
+	struct foreign *f = &bss->foreign;
+	struct record *r = &s->first_wrong;
+	struct replacer *shared;
+	unsigned long turn = 0;
+	int status;
+	double end;
+	pid_t pid;
+
+	shared = mmap(NULL, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, shared);
+	load_query(_metadata, self->skel, self->skel->progs.storm_files_foreign, NULL);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		replace_and_fork(shared);
+	end = now() + storm_seconds(2 * STORM_SECONDS);
+	while (now() < end || READ_ONCE(shared->files) < FILES_AT_LEAST ||
+	       READ_ONCE(shared->exits) < 5) {
+		bss->other_pid = turn++ % 2 ? READ_ONCE(shared->child) : pid;
+		syscall(SYS_getppid);
+		ASSERT_EQ(0, waitpid(pid, &status, WNOHANG));
+	}
+	WRITE_ONCE(shared->stop, true);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+
+	EXPECT_EQ(0, s->wrong)
+		TH_LOG("line %u: %#llx, offset %#llx, ino %llu, gen %u", s->why, r->start,
+		       r->offset, r->ino, r->generation);
+	EXPECT_EQ(0, f->wrong);
+	EXPECT_EQ(0, f->missing)
+		TH_LOG("%llu walks left out a file without an error", f->missing);
+	EXPECT_EQ(0, f->err);
+	/* Otherwise nothing was tested. */
+	EXPECT_LT(1000, s->points);
+	EXPECT_LT(10, f->complete);
+	EXPECT_LT(0, f->left_out);
+	EXPECT_LT(0, f->no_task + f->no_mm);
+	EXPECT_LT(0, shared->execs);
+	if (files_have_generation)
+		EXPECT_LT(50, shared->reused);
+	TH_LOG("%llu records, %lu files, %lu with an inode number used again, %lu execs, %lu exits",
+	       s->points, shared->files, shared->reused, shared->execs, shared->exits);
+	TH_LOG("%llu walks, %llu complete, %llu left something out, %llu busy, %llu without mm",
+	       f->walks, f->complete, f->left_out, f->busy, f->no_mm + f->no_task);
 }
 
 /* --- fuzzing -------------------------------------------------------------------------- */

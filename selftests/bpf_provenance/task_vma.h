@@ -90,7 +90,7 @@ struct foreign {
 	__u64 no_task, no_mm, busy;
 	__u64 vmas;
 	__u64 wrong;		/* steps that go backwards, or out of the address space */
-	__u64 missing, twice;	/* of the sentinel, in complete walks */
+	__u64 missing, twice;	/* of the sentinel, or of files, in complete walks */
 	__s64 err;		/* any other error */
 };
 

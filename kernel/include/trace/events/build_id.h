@@ -27,15 +27,15 @@ DECLARE_EVENT_CLASS(build_id,
 		TP_PROTO(const struct inode *inode, int err),	\
 		TP_ARGS(inode, err))
 
-/* The headers of a file were read to find its build ID, with this result. */
+/* The headers of a file were read to find its build ID; @err is the result. */
 DEFINE_BUILD_ID_EVENT(build_id_parse);
-/* The cache had an answer: 0, or -ENOENT for a file without a build ID. */
+/* The cache has an entry. @err: 0, or -ENOENT if the file has no build ID. */
 DEFINE_BUILD_ID_EVENT(build_id_hit);
-/* The cache had none. */
+/* The cache has no entry. */
 DEFINE_BUILD_ID_EVENT(build_id_miss);
-/* An answer was put into the cache, or could not be. */
+/* An entry was added (@err is 0), or could not be added (-EAGAIN). */
 DEFINE_BUILD_ID_EVENT(build_id_fill);
-/* The answer was dropped: a writer came, or the inode goes. */
+/* The entry was removed: the file is opened for write, or the inode is evicted. */
 DEFINE_BUILD_ID_EVENT(build_id_invalidate);
 
 #endif /* _TRACE_BUILD_ID_H */
