@@ -24,7 +24,8 @@ The file has a block for each mutant, with an empty line after it:
     caught-by TEST: REGEX   a test that must fail, and what it must print then
     caught-by litmus: TEST: LINE   the litmus test has a variant without this line, in which the
                             bad state is reachable. Where the test has the line several times,
-                            LINE is continued with those after it
+                            LINE is continued with those after it. If a mutant also names tests,
+                            only these are run; --check still looks for the variant
     survives REASON         nobody notices, and why that is right
     alone                   optional: what it leaves in the guest would fail later tests
 
