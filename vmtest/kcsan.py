@@ -6,9 +6,10 @@ where KCSAN does not see the other. ACCESS is "KIND FILE:FUNCTION", with the inn
 which may be one of an inline function, and the function as it is in the symbol table. After
 that may come its callers, each after " < ". KIND is as KCSAN prints it, such as "read" or
 "write (marked)". Without "reordered" in it, it also stands for an access that was delayed past
-a barrier.
+a barrier. "KIND ?" stands for an access without a stack, by the same task on the same CPU as the
+other one: the task is being switched, so KCSAN cannot unwind the stack.
 
-A report that cannot be read or decoded is in no list.
+Every other report that cannot be read or decoded is in no list.
 """
 
 import argparse
@@ -24,11 +25,12 @@ HEAD = "BUG: KCSAN: "
 LISTED = "listed: "
 KIND = r"(?:read-write|read|write|assert no (?:accesses|writes))(?: \((?:marked|reordered|marked, reordered)\))?"
 STAMP = re.compile(r"^\s*(?:\[ *[0-9.]+\])?(?:\[ *[TC][0-9]+\])?\s*")
-ACCESS = re.compile(rf"(?:race at unknown origin, with )?({KIND}) to 0x\S+ of \d+ bytes by (?:task|interrupt)")
+ACCESS = re.compile(rf"(?:race at unknown origin, with )?({KIND}) to 0x\S+ of \d+ bytes "
+                    r"by ((?:task|interrupt).*)")
 # As decode_stacktrace.sh prints it: function (inlined.h:12 (discriminator 2) file.c:345) module
 FRAME = re.compile(r"([A-Za-z_][\w.]*) \((([^ :]+):[0-9?]+.*)\)(?: +\[?\w+\]?)?")
 RAW = re.compile(r"([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: +\[?\w+\]?)?")
-LISTING = re.compile(rf"({KIND}) ([^ :]+):([A-Za-z_]\w*)((?: < [A-Za-z_]\w*)*)")
+LISTING = re.compile(rf"({KIND}) (?:\?|([^ :]+):([A-Za-z_]\w*)((?: < [A-Za-z_]\w*)*))")
 # Of functions for all of the kernel, one alone names no race.
 SHARED = re.compile(r"(lib|arch/[a-z0-9]+/lib|kernel/kcsan)/")
 # Callers in a row that is printed.
@@ -41,14 +43,18 @@ class Access:
     file: str = ""
     functions: list[str] = field(default_factory=list)
     home: str = ""      # the file of the function
+    by: str = ""        # the task, or the interrupt, and the CPU
+    stack: bool = False     # also one that cannot be read
 
     def __str__(self) -> str:
+        if not self.stack:
+            return f"{self.kind} ?"
         functions = self.functions[:DEPTH + 1] or ["?"]
         return f"{self.kind} {self.file or '?'}:{' < '.join(functions)}"
 
     def is_in(self, row: "Access") -> bool:
         plain = re.sub(r" \(reordered\)|, reordered", "", self.kind)
-        return row.kind in (self.kind, plain) and row.file == self.file and \
+        return row.kind in (self.kind, plain) and row.file == self.file and row.stack == self.stack and \
             row.functions == self.functions[:len(row.functions)]
 
 
@@ -59,6 +65,7 @@ class Report:
     headline: str
     lines: list[str] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
+    in_stack: bool = False      # at the line that was read last
 
     def __str__(self) -> str:
         return " / ".join(sorted(map(str, self.accesses))) or self.headline
@@ -73,6 +80,8 @@ class Report:
         sides = self.accesses
         if not sides or len(sides) != len(row):
             return False
+        if not all(r.stack for r in row) and (sides[0].by != sides[1].by or not sides[0].by.startswith("task")):
+            return False
         return any(all(a.is_in(r) for a, r in zip(order, row)) for order in (sides, sides[::-1]))
 
 
@@ -83,15 +92,19 @@ def listing(text: str) -> Optional[list[Access]]:
         match = LISTING.fullmatch(side)
         if not match:
             return None
-        found.append(Access(match[1], match[2], [match[3], *match[4].split(" < ")[1:]]))
-    return found if len(found) <= 2 else None
+        if match[2]:
+            found.append(Access(match[1], match[2], [match[3], *match[4].split(" < ")[1:]], stack=True))
+        else:
+            found.append(Access(match[1]))
+    unknown = sum(not access.stack for access in found)
+    return found if len(found) <= 2 and unknown < len(found) else None
 
 
 def fault_of(text: str) -> str:
     """The fault in the accesses of a row, or nothing."""
     accesses = listing(text)
     if accesses is None:
-        return f"accesses '{text}': KIND FILE:FUNCTION[ < CALLER...][ / ...]"
+        return f"accesses '{text}': KIND FILE:FUNCTION[ < CALLER...][ / ...], or KIND ? for one of two"
     for access in accesses:
         if SHARED.match(access.file) and len(access.functions) == 1:
             return f"'{access}' is called from everywhere: add its caller"
@@ -102,8 +115,13 @@ def read_frame(report: Report, line: str) -> None:
     """Adds the access or the frame in a line to the report."""
     text = STAMP.sub("", line).strip()
     if match := ACCESS.match(text):
-        report.accesses.append(Access(match[1]))
-    elif report.accesses and (match := FRAME.fullmatch(text) or RAW.fullmatch(text)):
+        report.accesses.append(Access(match[1], by=match[2]))
+        report.in_stack = True
+        return
+    report.in_stack = report.in_stack and bool(text)
+    if report.in_stack:
+        report.accesses[-1].stack = True
+    if report.accesses and (match := FRAME.fullmatch(text) or RAW.fullmatch(text)):
         access = report.accesses[-1]
         if not access.functions and match.re is FRAME and match[3] != "??":
             access.file = match[3]
