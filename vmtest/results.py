@@ -75,7 +75,7 @@ def printable(text: str) -> str:
 
 
 def slow(args: argparse.Namespace) -> int:
-    timed = [r for r in read(args.ktap).results if r.seconds is not None]
+    timed = [r for r in read_all(args.ktap).results if r.seconds is not None]
     for r in sorted(timed, key=lambda r: -(r.seconds or 0))[:args.n]:
         print(f"{r.seconds:8.1f} s  {r.name}")
     if timed:
@@ -153,7 +153,7 @@ def table(args: argparse.Namespace) -> int:
 
 def flavour(args: argparse.Namespace) -> int:
     """Every test has to pass, or to be skipped for a reason of expect.skip."""
-    run, f, tally = read(args.ktap), args.flavour, Tally()
+    run, f, tally = read_all(args.ktap), args.flavour, Tally()
     for r in run.results:
         if r.outcome == "pass":
             tally.passed += 1
@@ -332,13 +332,13 @@ def main() -> int:
     p.add_argument("--skip", default=SKIP)
     p = command(flavour, "a run of another flavour of the series")
     p.add_argument("flavour")
-    p.add_argument("ktap")
+    p.add_argument("ktap", nargs="+", metavar="RUN")
     p.add_argument("--skip", default=SKIP)
     p = command(junit, "JUnit XML of a run")
     p.add_argument("ktap")
     p.add_argument("--why", default="", help="the run is red, and no test is at fault")
-    p = command(slow, "the slowest tests of a run")
-    p.add_argument("ktap")
+    p = command(slow, "the slowest tests of runs")
+    p.add_argument("ktap", nargs="+", metavar="RUN")
     p.add_argument("-n", type=int, default=20)
     p = command(expect, "rows for vmtest/expect.base that are missing or differ")
     p.add_argument("base", nargs="+", metavar="RUN")
