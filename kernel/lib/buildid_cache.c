@@ -436,7 +436,7 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 	/* Only contents of pages that no device may be writing to are kept. */
 	err = build_id_read(&page_cache, build_id, &len);
 	kept = err;
-	if (err == -EFAULT) {
+	if (err == -EFAULT || err == -EBUSY) {
 		err = build_id_read(&wait, build_id, &len);
 		if (!err || build_id_error_of_file(err))
 			kept = build_id_read(&page_cache, build_id, &len);
@@ -547,7 +547,8 @@ later:
 
 /*
  * Fills the entry of the file that is mapped at @addr of current from the page cache.
- * A page that is missing is read ahead, for the next fill. Does not wait.
+ * A page that is missing is read ahead, for the next fill. One that may be pinned
+ * (-EBUSY) is there already. Does not wait.
  */
 static void fill_at(unsigned long addr)
 {

@@ -140,21 +140,27 @@ static bool folio_may_be_written_by_device(struct folio *folio)
 	return refs >= GUP_PIN_COUNTING_BIAS / 2;
 }
 
-/* Copies up to the end of the folio, or of its page in high memory. */
+/*
+ * Copies up to the end of the folio, or of its page in high memory. The errors are those
+ * of filemap_copy_nowait().
+ */
 static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *to, size_t len,
 			       bool unpinned)
 {
-	ssize_t copied = -EFAULT;
 	struct last_put *last;
 	struct folio *folio;
+	ssize_t copied;
 	size_t offset;
 	void *from;
 
 	folio = try_get_folio(mapping, pos >> PAGE_SHIFT, &last);
 	if (!folio)
 		return -EFAULT;
-	if (folio_test_uptodate(folio) &&
-	    !(unpinned && folio_may_be_written_by_device(folio))) {
+	if (!folio_test_uptodate(folio)) {
+		copied = -EFAULT;
+	} else if (unpinned && folio_may_be_written_by_device(folio)) {
+		copied = -EBUSY;
+	} else {
 		/* Contents after the count: a device has written before it drops its pin. */
 		smp_rmb();
 		offset = pos - folio_pos(folio);
@@ -198,9 +204,10 @@ static bool valid_range(loff_t pos, size_t len)
  * Context: any, NMI included.
  *
  * Return: the number of bytes copied, which is less than @len at the end of the file or
- * where the next page is missing; 0: @pos is at the end of the file, or past it;
- * -EFAULT: the page at @pos is missing, is not up to date, cannot be accessed now or
- * is not to be accessed (memfd_secret()); -EOVERFLOW: no file has such an offset
+ * where the next page is missing or left out; 0: @pos is at the end of the file, or
+ * past it; -EFAULT: the page at @pos is missing, is not up to date, cannot be accessed
+ * now or is not to be accessed (memfd_secret()); -EBUSY: with @unpinned, a device may be
+ * writing to it; -EOVERFLOW: no file has such an offset
  */
 ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf, size_t len,
 			    bool unpinned)

@@ -338,6 +338,7 @@ struct symbol {
 struct symbols {
 	struct symbol s[2048];
 	int nr;
+	bool cfi;	/* the kernel was built with it */
 };
 
 /* The BPF symbols in kallsyms. */
@@ -347,12 +348,17 @@ static struct symbols *read_kallsyms(void)
 	char line[1024], name[128], module[64];
 	unsigned long long addr;
 	FILE *f = fopen("/proc/kallsyms", "r");
+	int n;
 
 	if (!f || !sy)
 		abort();
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%llx %*c %127s %63s", &addr, name, module) != 3 ||
-		    strcmp(module, "[bpf]") || sy->nr == ARRAY_LEN(sy->s))
+		n = sscanf(line, "%llx %*c %127s %63s", &addr, name, module);
+		/* Only x86 has symbols of prefixes. */
+		if (n >= 2 && (!strncmp(name, "__cfi_", 6) ||
+			       !strcmp(name, "report_cfi_failure")))
+			sy->cfi = true;
+		if (n != 3 || strcmp(module, "[bpf]") || sy->nr == ARRAY_LEN(sy->s))
 			continue;
 		sy->s[sy->nr].addr = addr;
 		snprintf(sy->s[sy->nr].name, sizeof(sy->s[0].name), "%s", name);
@@ -370,6 +376,19 @@ static const char *symbol_at(const struct symbols *sy, uint64_t addr)
 		if (sy->s[i].addr == addr)
 			return sy->s[i].name;
 	return NULL;
+}
+
+/* The last __cfi_NAME before @addr: programs may have the same name. */
+static const struct symbol *prefix_of(const struct symbols *sy, uint64_t addr, const char *name)
+{
+	const struct symbol *prefix = NULL;
+	int i;
+
+	for (i = 0; i < sy->nr; i++)
+		if (!strncmp(sy->s[i].name, "__cfi_", 6) && !strcmp(sy->s[i].name + 6, name) &&
+		    sy->s[i].addr < addr && (!prefix || sy->s[i].addr > prefix->addr))
+			prefix = &sy->s[i];
+	return prefix;
 }
 
 /* The bpf_prog_info of a program. */
@@ -1024,6 +1043,7 @@ static int check_loaded(struct __test_metadata *_metadata, struct events *ev, in
 			uint32_t attach_type)
 {
 	struct symbols *sy = read_kallsyms();
+	const struct symbol *prefix;
 	struct event *e;
 	struct truth t;
 	uint32_t i, nr;
@@ -1066,6 +1086,10 @@ static int check_loaded(struct __test_metadata *_metadata, struct events *ev, in
 		ASSERT_NE(NULL, symbol_at(sy, e->r.addr))
 			TH_LOG("subprogram %u, '%s', is not in kallsyms", i, e->name);
 		EXPECT_STREQ(symbol_at(sy, e->r.addr), e->name);
+		/* Without FineIBT, x86 has no symbols of the prefixes of programs. */
+		prefix = prefix_of(sy, e->r.addr, e->name);
+		if (prefix || !sy->cfi)
+			EXPECT_EQ(prefix ? e->r.addr - prefix->addr : 0, e->r.prefix_len);
 		EXPECT_EQ(getpid(), e->id.pid);
 		EXPECT_EQ(gettid(), e->id.tid);
 	}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <vmlinux.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "bpf_experimental.h"
@@ -22,6 +23,14 @@ struct bpf_stack_build_id deep[DEEP_FRAMES];
 int removed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
 bool stack_at_parse;
+
+/* A fill by target that finds no headers waits for user space. */
+bool hold_fill, fill_held, release_fill, fill_released;
+
+/* Reads ahead that target has queued; the last one, and whether it has run. */
+int aheads;
+u64 ahead;
+bool ahead_ran;
 int pages_by_target, pages_by_others;
 
 /* bpf_file_build_id() of the file executed by target. */
@@ -39,6 +48,11 @@ unsigned char open_id[24];
 u64 held_folio;
 bool truncated, truncated_first, putting;
 int puts_of_program, puts_of_others;
+
+/* A folio that is reused while a program is about to take a reference to it. */
+u64 held_refcount, held_sb;
+bool reading, waiting, page_of_other_file;
+char read_magic[4];
 
 static bool on_target(void)
 {
@@ -179,6 +193,64 @@ int BPF_PROG(on_last_put, struct folio *folio)
 	return 0;
 }
 
+/* Reads the first bytes of a file of one page. */
+SEC("?lsm/file_open")
+int BPF_PROG(on_opening_watched, struct file *file)
+{
+	struct bpf_dynptr ptr;
+
+	if (!on_target() || file->f_inode->i_ino != inode_nr)
+		return 0;
+	/* A single page: xa_head is not a node. */
+	held_folio = (u64)file->f_mapping->i_pages.xa_head;
+	held_sb = (u64)file->f_inode->i_sb;
+	held_refcount = held_folio + bpf_core_field_offset(struct folio, _refcount);
+	if (!bpf_dynptr_from_file(file, 0, &ptr)) {
+		reading = true;
+		barrier();
+		read_result = bpf_dynptr_read(read_magic, sizeof(read_magic), &ptr, 0, 0);
+		barrier();
+		reading = false;
+	}
+	bpf_dynptr_file_discard(&ptr);
+	open_runs++;
+	return 0;
+}
+
+/* The page of a file of the same file system, and written. */
+static bool is_page_of_other_file(struct folio *folio)
+{
+	u64 uptodate = 1UL << bpf_core_enum_value(enum pageflags, PG_uptodate);
+	struct inode *inode = folio->mapping->host;
+
+	return (u64)inode->i_sb == held_sb && inode->i_ino != inode_nr && !folio->index &&
+	       folio->flags.f & uptodate;
+}
+
+/*
+ * A breakpoint on the reference count, which the read accesses after it found the folio.
+ * Waits until another thread has truncated the file and filled other files. An atomic
+ * increment that must not start at zero reads the count first.
+ */
+SEC("?perf_event")
+int on_refcount(void *ctx)
+{
+	u64 end;
+	int i;
+
+	if (!on_target() || !reading || waiting)
+		return 0;
+	*(volatile bool *)&waiting = true;
+	end = bpf_ktime_get_ns() + 10000000000ULL;
+	bpf_for(i, 0, 1 << 23)
+		if (*(volatile bool *)&truncated || bpf_ktime_get_ns() > end)
+			break;
+	truncated_first = *(volatile bool *)&truncated;
+	page_of_other_file = is_page_of_other_file(bpf_core_cast((void *)held_folio,
+								 struct folio));
+	return 0;
+}
+
 /* Reads a file that is not open yet. */
 SEC("?lsm.s/file_open")
 int BPF_PROG(on_opening, struct file *file)
@@ -232,8 +304,41 @@ int BPF_PROG(on_build_id_hit, struct inode *inode, int err)
 SEC("?tp_btf/build_id_fill")
 int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
 {
-	if (inode->i_ino == inode_nr && !err)
+	u64 end;
+	int i;
+
+	if (inode->i_ino != inode_nr)
+		return 0;
+	if (!err)
 		__sync_fetch_and_add(&events.fills, 1);
+	if (!err || !hold_fill || fill_held || !on_target())
+		return 0;
+	*(volatile bool *)&fill_held = true;
+	end = bpf_ktime_get_ns() + 10000000000ULL;
+	bpf_for(i, 0, 1 << 23)
+		if (*(volatile bool *)&release_fill || bpf_ktime_get_ns() > end)
+			break;
+	fill_released = *(volatile bool *)&release_fill;
+	return 0;
+}
+
+extern const void ahead_work __ksym __weak;
+
+SEC("?tp_btf/workqueue_queue_work")
+int BPF_PROG(on_queue_work, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
+{
+	if (!on_target() || (const void *)work->func != &ahead_work)
+		return 0;
+	ahead = (u64)work;
+	aheads++;
+	return 0;
+}
+
+SEC("?tp_btf/workqueue_execute_end")
+int BPF_PROG(on_work_done, struct work_struct *work)
+{
+	if (ahead && (u64)work == ahead)
+		*(volatile bool *)&ahead_ran = true;
 	return 0;
 }
 

@@ -31,6 +31,7 @@
 #include <linux/compiler.h>
 #include <linux/fs.h>
 #include <linux/fsverity.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/io_uring.h>
 #include <linux/kernel-page-flags.h>
 #include <linux/loop.h>
@@ -43,6 +44,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
@@ -663,6 +665,108 @@ TEST_F(faults, last_reference)
 	EXPECT_EQ(-EFAULT, bss->read_again_result);
 }
 
+/* Files of one page: the first one gets the page that the CPU has freed last. */
+#define REUSES 64
+
+struct reuse {
+	const struct buildid *skel;
+	int fd, others[REUSES], err;
+	pthread_barrier_t on_its_cpu;
+};
+
+static void *reuse_held(void *arg)
+{
+	static char page[PAGE];
+	struct reuse *r = arg;
+	struct buildid__bss *bss = r->skel->bss;
+	int i;
+
+	memset(page, 'x', sizeof(page));
+	r->err = pin_to_cpu(1);
+	pthread_barrier_wait(&r->on_its_cpu);
+	while (!r->err && !READ_ONCE(bss->waiting) && READ_ONCE(bss->open_runs) < 2)
+		;
+	if (!r->err && ftruncate(r->fd, 0))
+		r->err = -errno;
+	for (i = 0; !r->err && i < REUSES; i++)
+		if (pwrite(r->others[i], page, PAGE, 0) != PAGE)
+			r->err = -errno;
+	WRITE_ONCE(bss->truncated, true);
+	return NULL;
+}
+
+/*
+ * LSM: after a read found a folio, and before it takes a reference, the file is truncated,
+ * and the page is reused for another file. The read must not return the contents of that.
+ */
+TEST_F(faults, reused_folio)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_BREAKPOINT,
+		.bp_type = HW_BREAKPOINT_RW,
+		.bp_len = HW_BREAKPOINT_LEN_4,
+		.sample_period = 1,
+	};
+	struct reuse r = { .skel = self->skel };
+	struct buildid__bss *bss = self->skel->bss;
+	struct bpf_link *link;
+	int exe, event, i;
+	pthread_t thread;
+	struct stat st;
+	char path[32];
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	load(_metadata, self, self->skel->progs.on_opening_watched,
+	     self->skel->progs.on_refcount);
+	for (i = 0; i < REUSES; i++) {
+		r.others[i] = memfd_create("other", MFD_CLOEXEC);
+		ASSERT_LE(0, r.others[i]);
+	}
+	r.fd = memfd_create("held", MFD_CLOEXEC);
+	ASSERT_LE(0, r.fd);
+	ASSERT_EQ(0, write_elf(r.fd, self->id, 256));
+	ASSERT_EQ(0, fstat(r.fd, &st));
+	bss->inode_nr = st.st_ino;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", r.fd);
+	close(open(path, O_RDONLY | O_CLOEXEC));
+	ASSERT_EQ(1, bss->open_runs);
+	ASSERT_EQ(0, bss->read_result);
+	ASSERT_EQ(0, memcmp(bss->read_magic, ELFMAG, SELFMAG));
+
+	attr.bp_addr = bss->held_refcount;
+	event = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (event < 0 && errno == ENOENT)
+		SKIP(return, "needs hardware breakpoints");
+	ASSERT_LE(0, event)
+		TH_LOG("breakpoint: %s", strerror(errno));
+	link = bpf_program__attach_perf_event(self->skel->progs.on_refcount, event);
+	ASSERT_NE(NULL, link);
+	/* LRU batches of this CPU hold no reference: past the end, DONTNEED only drains them. */
+	exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(0, posix_fadvise(exe, 1L << 40, PAGE, POSIX_FADV_DONTNEED));
+	close(exe);
+	pthread_barrier_init(&r.on_its_cpu, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, reuse_held, &r));
+	pthread_barrier_wait(&r.on_its_cpu);
+	close(open(path, O_RDONLY | O_CLOEXEC));
+	pthread_join(thread, NULL);
+	bpf_link__destroy(link);
+	close(r.fd);
+	for (i = 0; i < REUSES; i++)
+		close(r.others[i]);
+
+	ASSERT_EQ(0, r.err);
+	ASSERT_EQ(2, bss->open_runs);
+	ASSERT_TRUE(bss->truncated_first)
+		TH_LOG("the other thread took ten seconds");
+	ASSERT_TRUE(bss->page_of_other_file)
+		TH_LOG("none of %d files got the page", REUSES);
+	EXPECT_EQ(-EFAULT, bss->read_result)
+		TH_LOG("the contents of another file were read: %.4s", bss->read_magic);
+}
+
 /* LSM, interrupts off: a read uses up nothing that the next one needs. */
 TEST_F(faults, many_reads_irqs_off)
 {
@@ -831,6 +935,10 @@ FIXTURE(nmi)
 	void *lib, *header;
 	struct spinner spinner;
 	enum own_fs fs;		/* mounted at @dir */
+	/* A child, which spins instead of the thread, and maps a file of a tmpfs. */
+	pid_t child;
+	struct spinner *in_child;
+	char tmpfs[200];
 };
 
 FIXTURE_SETUP(nmi)
@@ -854,6 +962,14 @@ FIXTURE_TEARDOWN(nmi)
 		fs_stall(false);
 	if (self->spinner.tid > 0)
 		spinner_stop(&self->spinner);
+	if (self->child > 0) {
+		kill(self->child, SIGKILL);
+		waitpid(self->child, NULL, 0);
+	}
+	if (self->tmpfs[0]) {
+		umount2(self->tmpfs, MNT_DETACH);
+		rmdir(self->tmpfs);
+	}
 	buildid__destroy(self->skel);
 	switch_cache(true);
 	if (self->lib)
@@ -885,14 +1001,14 @@ static void attach_nmi(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *sel
 	ASSERT_EQ(0, buildid__attach(self->skel));
 }
 
-/* Sends NMIs until @n more of them have hit the thread. */
+/* Sends NMIs until @n more of them have hit the thread, or the child. */
 static void sample(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self, int n)
 {
 	int i, goal = self->skel->bss->nr_samples + n;
 
 	ASSERT_GE(MAX_SAMPLES, goal);
 	for (i = 0; i < 20 * n && READ_ONCE(self->skel->bss->nr_samples) < goal; i++) {
-		spinner_wait(&self->spinner);
+		spinner_wait(self->in_child ?: &self->spinner);
 		ASSERT_EQ(0, nmi_to_other_cpus());
 	}
 	ASSERT_LE(goal, READ_ONCE(self->skel->bss->nr_samples));
@@ -1026,6 +1142,16 @@ static unsigned long wait_for_rounds(const struct spinner *s, unsigned long n)
 	return rounds;
 }
 
+/* Waits for a read of the stalled device. Without a cache, nothing reads the header. */
+static off_t wait_for_stalled_read(void)
+{
+	const time_t end = time(NULL) + (has_cache() ? DEVICE_SECONDS : 1);
+
+	while (fs_stalled_read() < 0 && time(NULL) < end)
+		sched_yield();
+	return fs_stalled_read();
+}
+
 /*
  * The storage does not answer when the header is read. The thread, which has real-time
  * priority and all other pages locked, still returns to user mode each time.
@@ -1063,11 +1189,7 @@ TEST_F(nmi, storage_stalls)
 	fs_stall(true);
 	sample(_metadata, self, 1);
 
-	/* Without a cache, nothing reads the header. */
-	end = time(NULL) + (has_cache() ? DEVICE_SECONDS : 1);
-	while (fs_stalled_read() < 0 && time(NULL) < end)
-		sched_yield();
-	read_at = fs_stalled_read();
+	read_at = wait_for_stalled_read();
 	ASSERT_LE(0, read_at)
 		TH_LOG("no read waits for the device");
 	EXPECT_LT(read_at, st.st_size);
@@ -1103,6 +1225,100 @@ TEST_F(nmi, storage_stalls)
 	first = self->skel->bss->nr_samples;
 	sample(_metadata, self, 20);
 	expect_valid(_metadata, self, first);
+}
+
+/* In the child: its own mapping of the library has the header paged out. */
+static void spin_in_child(FIXTURE_DATA(nmi) *self)
+{
+	struct spinner once = { .stop = true };
+	void (*spin)(struct spinner *s);
+	char path[256];
+	Dl_info info;
+	void *lib;
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(path, sizeof(path), "%s/file", self->tmpfs);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED || close(fd))
+		return;
+	lib = dlopen(self->path, RTLD_NOW);
+	spin = lib ? dlsym(lib, "spin_in_library") : NULL;
+	if (!spin || !dladdr(spin, &info))
+		return;
+	/* Reads in the code. */
+	spin(&once);
+	if (page_out(info.dli_fbase) || pin_to_cpu(1))
+		return;
+	spin(self->in_child);
+}
+
+/*
+ * The sampled task ends while its header is being read. Its memory and the other files
+ * that it has mapped do not wait for the storage.
+ */
+TEST_F(nmi, exit_while_reading)
+{
+	char path[256];
+	off_t read_at;
+	time_t end;
+	int err, fd;
+
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs CPUs 0 and 1");
+	err = fs_mount(FS_STALLING, self->dir);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs FUSE, squashfs, and mksquashfs");
+	ASSERT_EQ(0, err);
+	self->fs = FS_STALLING;
+	ASSERT_EQ(0, scratch_dir(self->tmpfs, sizeof(self->tmpfs)));
+	err = fs_mount(FS_TMPFS, self->tmpfs);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "needs tmpfs");
+	ASSERT_EQ(0, err);
+	snprintf(path, sizeof(path), "%s/file", self->tmpfs);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	close(fd);
+
+	ASSERT_EQ(0, switch_cache(false));
+	self->in_child = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			      -1, 0);
+	ASSERT_NE(MAP_FAILED, self->in_child);
+	self->child = fork();
+	if (!self->child) {
+		spin_in_child(self);
+		_exit(1);
+	}
+	ASSERT_LT(0, self->child);
+	end = time(NULL) + DEVICE_SECONDS;
+	while (!READ_ONCE(self->in_child->rounds) && time(NULL) < end)
+		sched_yield();
+	ASSERT_LT(0, READ_ONCE(self->in_child->rounds));
+	ASSERT_EQ(0, switch_cache(true));
+	ASSERT_EQ(0, buildid__load(self->skel));
+	self->skel->bss->target = self->child;
+	ASSERT_EQ(0, buildid__attach(self->skel));
+	fs_stall(true);
+	sample(_metadata, self, 1);
+	read_at = wait_for_stalled_read();
+	ASSERT_LE(0, read_at)
+		TH_LOG("no read waits for the device");
+	ASSERT_EQ(-1, umount(self->tmpfs));
+	ASSERT_EQ(EBUSY, errno);
+
+	ASSERT_EQ(0, kill(self->child, SIGKILL));
+	ASSERT_EQ(self->child, waitpid(self->child, NULL, 0));
+	self->child = 0;
+	err = umount(self->tmpfs) ? -errno : 0;
+	EXPECT_EQ(0, err)
+		TH_LOG("a file is still mapped by a task that has ended: %s", strerror(-err));
+	/* All of this before the read was answered. */
+	ASSERT_EQ(read_at, fs_stalled_read());
 }
 
 static bool storm_stop;
@@ -1186,6 +1402,8 @@ static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	bpf_program__set_autoload(self->skel->progs.on_build_id_hit, true);
 	bpf_program__set_autoload(self->skel->progs.on_build_id_fill, true);
 	bpf_program__set_autoload(self->skel->progs.on_build_id_invalidate, true);
+	bpf_program__set_autoload(self->skel->progs.on_queue_work, true);
+	bpf_program__set_autoload(self->skel->progs.on_work_done, true);
 	bpf_program__set_autoload(self->skel->progs.on_sleepable, true);
 	bpf_program__set_autoload(self->skel->progs.on_sys_enter, true);
 	ASSERT_EQ(0, buildid__load(self->skel));
@@ -1431,7 +1649,8 @@ static int fill_pipes(int fd, int pipes[][2], int nr_pipes, int nr)
 
 /*
  * Task context: pipes that hold 600 references to a page look like a pin of a device.
- * The file is read each time, correctly, and kept once the pipes are closed.
+ * The file is read each time, correctly, and kept once the pipes are closed. The page
+ * is there: nothing reads it ahead.
  */
 TEST_F(cache, full_pipes)
 {
@@ -1449,8 +1668,14 @@ TEST_F(cache, full_pipes)
 		memset(id, 0, ID_SIZE);
 		EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
 		EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		ASSERT_EQ(0, ask(&self->f, self->f.map, MAPPING, id));
 	}
 	EXPECT_EQ(0, events->hits);
+	EXPECT_EQ(0, events->fills);
+	/* One parse for each time that it was mapped, and three for each query. */
+	EXPECT_EQ(4 + 3 * 3, events->parses);
+	EXPECT_EQ(0, self->f.skel->bss->aheads)
+		TH_LOG("%d times, a page that is there was read ahead", self->f.skel->bss->aheads);
 	for (i = 0; i < (int)ARRAY_LEN(pipes); i++) {
 		close(pipes[i][0]);
 		close(pipes[i][1]);
@@ -1680,6 +1905,102 @@ TEST_F(cache, storage_stalls)
 		munmap(maps[i], PAGE);
 		close(fds[i]);
 	}
+}
+
+struct map_at {
+	FIXTURE_DATA(faults) *f;
+	void *at;
+};
+
+/* On CPU 1: its fill waits in a BPF program. Returns the address. */
+static void *map_as_target(void *arg)
+{
+	const struct map_at *m = arg;
+
+	if (pin_to_cpu(1))
+		return MAP_FAILED;
+	m->f->skel->bss->target = gettid();
+	return mmap(m->at, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, m->f->fd, 0);
+}
+
+/* Waits for a flag of a BPF program. */
+static bool gets_true(const bool *flag)
+{
+	const time_t end = time(NULL) + DEVICE_SECONDS;
+
+	while (!READ_ONCE(*flag) && time(NULL) < end)
+		sched_yield();
+	return READ_ONCE(*flag);
+}
+
+/*
+ * Task context: the headers are not in the page cache. Before a worker is queued that
+ * reads them ahead, a file of a FUSE server is mapped there. The worker does not read it.
+ */
+TEST_F(cache, remapped)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	struct map_at m = { .f = &self->f };
+	char dir[256], path[300];
+	void *result, *map;
+	pthread_t thread;
+	struct stat st;
+	int fd;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs CPUs 0 and 1");
+	snprintf(dir, sizeof(dir), "%s/fuse", self->f.dir);
+	snprintf(path, sizeof(path), "%s/file", dir);
+	ASSERT_EQ(0, mkdir(dir, 0755));
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ftruncate(fd, PAGE));
+	close(fd);
+	/* The server must not inherit the file, which is open for write. */
+	if (fs_mount(FS_FUSE, dir) == -EOPNOTSUPP)
+		SKIP(return, "needs FUSE");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	/* Not executable: mapping it reads no build ID. */
+	self->f.map_size = PAGE;
+	self->f.map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, self->f.map);
+	ASSERT_EQ(0, page_out(self->f.map));
+	m.at = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, m.at);
+
+	bss->hold_fill = true;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, map_as_target, &m));
+	EXPECT_TRUE(gets_true(&bss->fill_held));
+	map = mmap(m.at, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	EXPECT_EQ(0, bss->aheads);
+	WRITE_ONCE(bss->release_fill, true);
+	pthread_join(thread, &result);
+	ASSERT_EQ(m.at, map);
+	ASSERT_EQ(m.at, result);
+	ASSERT_TRUE(bss->fill_released);
+	ASSERT_EQ(1, bss->aheads);
+	ASSERT_TRUE(gets_true(&bss->ahead_ran));
+
+	/* The server has received all earlier requests when it answers this one. */
+	snprintf(path, sizeof(path), "%s/none", dir);
+	EXPECT_EQ(-1, stat(path, &st));
+	EXPECT_EQ(ENOENT, errno);
+	EXPECT_EQ(0, fuse_reads())
+		TH_LOG("a file that was mapped later has been read ahead");
+	EXPECT_FALSE(resident(self->f.map));
+	/* A page fault does read it. */
+	READ_ONCE(*(char *)map);
+	EXPECT_LT(0, fuse_reads());
+	munmap(map, PAGE);
+	close(fd);
+	EXPECT_EQ(0, fs_unmount(FS_FUSE, dir));
+	rmdir(dir);
 }
 
 /* Makes it a swap file, like mkswap(8). The ELF headers are in the boot block. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <vmlinux.h>
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 #include "cgroup_sock.h"
@@ -277,8 +278,8 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 
 /*
  * One address per family for dual-stack sockets. Loaded if the kernel accepts user_ip4 at
- * bind6. policy.leave: set only the IPv4 address. policy.mapped: set an address of a family
- * that the socket does not have.
+ * bind6. policy.leave: set only the IPv4 address, also next to the task's IPv6 one.
+ * policy.mapped: set an address of a family that the socket does not have.
  */
 static bool is_any(struct bpf_sock_addr *ctx)
 {
@@ -287,7 +288,7 @@ static bool is_any(struct bpf_sock_addr *ctx)
 
 static void pin_both(struct bpf_sock_addr *ctx)
 {
-	if (!is_any(ctx)) {
+	if (!is_any(ctx) && !policy.leave) {
 		pin_ip6(ctx, is_mapped(ctx));
 		return;
 	}
@@ -359,6 +360,29 @@ int any_port4(struct bpf_sock_addr *ctx)
 	return MINE(ctx) ? 3 : 1;
 }
 
+SEC("?cgroup/bind6")
+int any_port6(struct bpf_sock_addr *ctx)
+{
+	return MINE(ctx) ? 3 : 1;
+}
+
+/* Sets an IPv4 address and port for a connection over IPv6. */
+SEC("?cgroup/connect6")
+int bind_ipv4_in_connect6(struct bpf_sock_addr *ctx)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_port = policy.port,
+		.sin_addr.s_addr = policy.pin4,
+	};
+
+	if (!MINE(ctx))
+		return 1;
+	see(ctx, CONNECT6);
+	bind_result = bpf_bind(ctx, (void *)&sin, sizeof(sin));
+	return 1;
+}
+
 /* Load @size bytes at @offset of the network header. */
 static int load_net(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
 {
@@ -424,10 +448,13 @@ int BPF_PROG(see_put_port, struct sock *sk)
 	if (bpf_get_current_pid_tgid() >> 32 != put_port.tgid)
 		return 0;
 	put_port.runs++;
-	if (c->skc_family == AF_INET)
+	if (c->skc_family == AF_INET) {
 		put_port.ip[0] = c->skc_rcv_saddr;
-	else
-		__builtin_memcpy(put_port.ip, &c->skc_v6_rcv_saddr, sizeof(put_port.ip));
+		return 0;
+	}
+	__builtin_memcpy(put_port.ip, &c->skc_v6_rcv_saddr, sizeof(put_port.ip));
+	BPF_CORE_READ_INTO(&put_port.bucket, (struct inet_connection_sock *)sk, icsk_bind2_hash,
+			   v6_rcv_saddr);
 	return 0;
 }
 

@@ -3129,6 +3129,16 @@ TEST_F(hooks, raw_bound_again)
 		EXPECT_EQ(0, connect(fd, &a.sa, make_addr(&a, families[i].peer, 9)));
 		close(fd);
 	}
+
+	/* A short address is refused for its family, as without programs. */
+	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_TEST);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER4, 9)));
+	EXPECT_EQ(EAFNOSUPPORT, errno);
+	make_addr(&a, PEER6, 9);
+	EXPECT_EQ(-1, connect(fd, &a.sa, sizeof(a.in)));
+	EXPECT_EQ(EINVAL, errno);
+	close(fd);
 }
 
 /* When post_bind refuses a port, TCP looks up its owner by address. */
@@ -3960,6 +3970,8 @@ static struct cgroup_sock *open_dual(void)
 	bpf_program__set_autoload(skel->progs.one_ip_autobind, false);
 	bpf_program__set_autoload(skel->progs.dual_bind6, true);
 	bpf_program__set_autoload(skel->progs.dual_autobind, true);
+	bpf_program__set_autoload(skel->progs.any_port6, true);
+	bpf_program__set_autoload(skel->progs.bind_ipv4_in_connect6, true);
 	use_all_protocols(skel->obj);
 	if (!cgroup_sock__load(skel))
 		return skel;
@@ -4424,7 +4436,7 @@ TEST_F(dual, reuseport)
 TEST_F(dual, refused)
 {
 	struct policy *policy = &self->skel->bss->policy;
-	int fd, one = 1, v6only = -1, domain;
+	int fd, one = 1, v6only = -1, domain, kind;
 	socklen_t len = sizeof(int);
 	union addr a;
 
@@ -4450,16 +4462,28 @@ TEST_F(dual, refused)
 
 	/* An IPv4 address alone would leave IPv6 open. */
 	policy->leave = 1;
-	fd = dual_socket(0);
-	ASSERT_LE(0, fd);
-	EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, "::", 0)));
-	EXPECT_EQ(EINVAL, errno);
-	EXPECT_EQ(-1, listen(fd, 1));
-	EXPECT_EQ(EINVAL, errno);
-	close(fd);
+	for (kind = 0; kind < DUAL_STREAMS; kind++) {
+		fd = dual_socket(kind);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
+			TH_LOG("%s", dual_kinds[kind].name);
+		EXPECT_EQ(-EINVAL, listen(fd, 1) ? -errno : 0)
+			TH_LOG("%s", dual_kinds[kind].name);
+		close(fd);
+	}
 	policy->leave = 0;
 
 	/* It must be an address of the host, not a group. */
+	inet_pton(AF_INET, VIRT4, &policy->pin4);
+	for (kind = 0; kind < DUAL_STREAMS; kind++) {
+		fd = dual_socket(kind);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-EADDRNOTAVAIL, listen(fd, 1) ? -errno : 0)
+			TH_LOG("%s", dual_kinds[kind].name);
+		EXPECT_TRUE(has_ip(fd, "::"))
+			TH_LOG("%s", dual_kinds[kind].name);
+		close(fd);
+	}
 	for (domain = 0; domain < 2; domain++) {
 		inet_pton(AF_INET, domain ? "239.1.1.1" : VIRT4, &policy->pin4);
 		fd = dual_socket(3);
@@ -4497,6 +4521,157 @@ TEST_F(dual, refused)
 	close(fd);
 }
 
+/* A program that allows a privileged port allows it at both addresses. */
+TEST_F(dual, privileged_port)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct bpf_link *link;
+	int fd, kind, allowed;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	link = bpf_program__attach_cgroup(self->skel->progs.any_port6, self->cgroup);
+	ASSERT_NE(NULL, link);
+	ASSERT_EQ(0, drop_cap(CAP_NET_BIND_SERVICE));
+	for (allowed = 0; allowed < 2; allowed++) {
+		policy->netns = allowed ? self->net.cookie : 0;
+		for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+			fd = dual_socket(kind);
+			ASSERT_LE(0, fd);
+			EXPECT_EQ(allowed ? 0 : -EACCES,
+				  bind(fd, &a.sa, make_addr(&a, "::", 80)) ? -errno : 0)
+				TH_LOG("%s", dual_kinds[kind].name);
+			EXPECT_TRUE(has_ip(fd, allowed ? PIN6 : "::"))
+				TH_LOG("%s", dual_kinds[kind].name);
+			close(fd);
+		}
+	}
+	bpf_link__destroy(link);
+}
+
+/* sctp_bindx() with addresses for which the program sets the same IPv4 address. */
+TEST_F(dual, bindx)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, server;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	/* The task names the IPv4 address too, before. */
+	fd = dual_socket(2);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bindx(fd, 0, "0.0.0.0", "::", NULL));
+	EXPECT_EQ(2, local_addrs(fd, NULL));
+	ASSERT_EQ(0, listen(fd, 8));
+	dual_reachable(_metadata, &self->net, 2, fd, PIN4, PIN6);
+	close(fd);
+
+	/* Two IPv6 addresses. */
+	policy->leave = 1;
+	fd = dual_socket(2);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bindx(fd, 0, PIN6, OTHER6, NULL));
+	EXPECT_EQ(3, local_addrs(fd, NULL));
+	/* A bound endpoint is not given an IPv4 address. */
+	EXPECT_EQ(-EINVAL, bindx(fd, port_of(fd), "::1", NULL, NULL));
+	EXPECT_EQ(3, local_addrs(fd, NULL));
+	close(fd);
+	policy->leave = 0;
+
+	/* Without the IPv4 address, it is bound to the other one alone. */
+	server = dual_server(_metadata, &self->net, 2, 1);
+	fd = dual_socket(2);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	ASSERT_EQ(2, local_addrs(fd, NULL));
+	ASSERT_EQ(0, bindx_rem(fd, port_of(fd), PIN4, NULL, NULL));
+	ASSERT_EQ(1, local_addrs(fd, PIN6));
+	EXPECT_EQ(0, connect(fd, &a.sa, make_addr(&a, PEER6, port_of(server))))
+		TH_LOG("bpf_bind() counts an address that was removed");
+	close(fd);
+	close(server);
+}
+
+/*
+ * bpf_bind() to IPv4 in a connection over IPv6: TCP finds the bucket of the port by the IPv6
+ * address, so it must be that of the bucket. It was not once there had been a dual socket.
+ */
+TEST_F(dual, bucket_of_a_connection)
+{
+	struct put_port *put = &self->skel->bss->put_port;
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd, server;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	self->skel->links.see_put_port = bpf_program__attach(self->skel->progs.see_put_port);
+	ASSERT_NE(NULL, self->skel->links.see_put_port);
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	close(fd);
+
+	ASSERT_EQ(0, bpf_link__destroy(self->skel->links.one_ip_connect6));
+	self->skel->links.one_ip_connect6 =
+		bpf_program__attach_cgroup(self->skel->progs.bind_ipv4_in_connect6, self->cgroup);
+	ASSERT_NE(NULL, self->skel->links.one_ip_connect6);
+	self->skel->bss->policy.port = htons(7100);
+	server = dual_server(_metadata, &self->net, 0, 1);
+	fd = dual_socket(0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, PEER6, port_of(server))));
+	ASSERT_EQ(1, self->skel->bss->seen[CONNECT6].runs);
+	ASSERT_EQ(0, self->skel->bss->bind_result);
+	ASSERT_EQ(7100, port_of(fd));
+	/* The address and the port are the program's, and stay. */
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	put->tgid = getpid();
+	close(fd);
+	put->tgid = 0;
+	EXPECT_EQ(1, put->runs);
+	EXPECT_EQ(0, memcmp(put->ip, put->bucket, sizeof(put->ip)))
+		TH_LOG("the port is in the bucket of another address");
+	close(server);
+}
+
+/*
+ * A connection that a dual socket accepted over IPv6 has no IPv4 address, and is not
+ * IPV6_V6ONLY. It may be disconnected, and connected again.
+ */
+TEST_F(dual, no_ipv4_source)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int listener, fd, server;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	listener = dual_socket(0);
+	ASSERT_LE(0, listener);
+	ASSERT_EQ(0, bind(listener, &a.sa, make_addr(&a, "::", 0)));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, dual_reach(_metadata, &self->net, 0, 1, PIN6, port_of(listener), LOOK));
+	fd = accept(listener, NULL, NULL);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	ASSERT_TRUE(has_ip(fd, PIN6));
+
+	policy->netns = 0;
+	server = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, "127.0.0.1", 0)));
+	ASSERT_EQ(0, listen(server, 1));
+	EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.1", port_of(server))));
+	EXPECT_EQ(ENETUNREACH, errno);
+	close(server);
+	close(fd);
+	close(listener);
+}
+
 /* A UDP socket connected to one family, then the other, keeps both addresses. */
 TEST_F(dual, reconnected)
 {
@@ -4506,22 +4681,27 @@ TEST_F(dual, reconnected)
 
 	for (i = 0; i < 2; i++)
 		servers[i] = dual_server(_metadata, &self->net, 3, i);
-	for (bound = 0; bound < 2; bound++) {
+	/* 2: with a port at connect() */
+	for (bound = 0; bound < 3; bound++) {
 		fd = dual_socket(3);
 		ASSERT_LE(0, fd);
+		if (bound == 2)
+			ASSERT_EQ(0, set_noport(fd));
 		if (bound)
 			ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		if (bound == 2)
+			ASSERT_EQ(0, port_of(fd));
 		for (i = 0; i < 6; i++) {
 			way = i % 2;
 			make_addr(&a, dual_ways[way].to, port_of(servers[way]));
 			ret = connect(fd, &a.sa, sizeof(a.in6));
 			EXPECT_EQ(0, ret)
-				TH_LOG("%s, %d: %m", dual_ways[way].to, i);
+				TH_LOG("%s, %d, bound %d: %m", dual_ways[way].to, i, bound);
 			if (ret)
 				continue;
 			EXPECT_EQ(1, send(fd, "x", 1, 0));
 			EXPECT_TRUE(dual_got(servers[way], 3, dual_ways[way].from))
-				TH_LOG("%s, %d", dual_ways[way].to, i);
+				TH_LOG("%s, %d, bound %d", dual_ways[way].to, i, bound);
 			/* After bind(), even without a disconnect in between. */
 			if (!bound || i >= 3)
 				ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
@@ -4548,11 +4728,14 @@ TEST_F(hooks, ping_pktinfo)
 	};
 	static const struct {
 		const char *src;
-		bool leave;
+		bool leave, connected;
 		int err;
 	} tries[] = {
-		{ OTHER4, false, -EPERM }, { PIN4, false, 0 }, { "0.0.0.0", false, 0 },
-		{ OTHER4, true, 0 },	/* the policy left the source open */
+		{ OTHER4, false, false, -EPERM }, { PIN4, false, false, 0 },
+		{ "0.0.0.0", false, false, 0 },
+		{ OTHER4, true, false, 0 },	/* the policy left the source open */
+		/* connect() has set it to that of the route. */
+		{ PIN4, true, true, -EPERM }, { OTHER4, true, true, 0 },
 	};
 
 	allow_ping(_metadata);
@@ -4565,12 +4748,16 @@ TEST_F(hooks, ping_pktinfo)
 		policy->leave = tries[i].leave;
 		fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
 		ASSERT_LE(0, fd);
+		if (tries[i].connected) {
+			ASSERT_EQ(0, connect(fd, &to.sa, msg.msg_namelen));
+			ASSERT_TRUE(has_ip(fd, OTHER4));
+		}
 		inet_pton(AF_INET, tries[i].src, &info->ipi_spec_dst);
 		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
 		EXPECT_EQ(tries[i].err, sendmsg(fd, &msg, 0) < 0 ? -errno : 0)
-			TH_LOG("from %s", tries[i].src);
+			TH_LOG("from %s%s", tries[i].src, tries[i].connected ? ", connected" : "");
 		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
-		EXPECT_EQ(tries[i].leave, others);
+		EXPECT_EQ(tries[i].leave && !tries[i].err, others);
 		close(fd);
 	}
 }
@@ -4763,6 +4950,28 @@ TEST_F(hooks, no_ipv4_source)
 	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.6", 0)));
 	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server));
 	EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+	close(fd);
+	close(server);
+
+	/* The same for a connection. */
+	server = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, "127.0.0.1", 0)));
+	ASSERT_EQ(0, listen(server, 1));
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, set_noport(fd));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, PIN6, 0)));
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero)));
+	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server));
+	EXPECT_EQ(-1, connect(fd, &a.sa, len));
+	EXPECT_EQ(ENETUNREACH, errno);
+	close(fd);
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.6", 0)));
+	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server));
+	EXPECT_EQ(0, connect(fd, &a.sa, len));
 	close(fd);
 	close(server);
 }

@@ -48,6 +48,7 @@ struct put_port {
 	__u32 tgid;		/* the task */
 	__u32 runs;
 	__u32 ip[4];		/* the socket's address at that time; IPv4: ip[0] */
+	__u32 bucket[4];	/* AF_INET6: that of the bucket that holds the port */
 };
 
 /*

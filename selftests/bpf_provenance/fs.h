@@ -48,6 +48,12 @@ void fs_stall(bool stall);
 /* Does a read wait for the stalled device? Returns its offset in the image, or -1. */
 off_t fs_stalled_read(void);
 
+/*
+ * The number of reads that the server of FS_FUSE has received. It takes requests in
+ * their order: all reads that were sent before a call that waits for it are counted.
+ */
+unsigned int fuse_reads(void);
+
 /* For fs_mount(): the server of FS_FUSE at the current directory, in fuse.c. */
 int fuse_mount(bool hangs);
 int fuse_mount_stalling(void);

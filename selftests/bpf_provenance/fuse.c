@@ -29,6 +29,7 @@ static pid_t server;
 static struct gate {
 	sem_t open;
 	off_t waiting;		/* offset of the read that waits for @open, or -1 */
+	unsigned int reads;
 } *gate;
 static bool stalled;
 
@@ -47,6 +48,11 @@ void fs_stall(bool stall)
 off_t fs_stalled_read(void)
 {
 	return __atomic_load_n(&gate->waiting, __ATOMIC_ACQUIRE);
+}
+
+unsigned int fuse_reads(void)
+{
+	return __atomic_load_n(&gate->reads, __ATOMIC_SEQ_CST);
 }
 
 /* In the server. */
@@ -123,6 +129,7 @@ static void serve(int dev, enum own_fs fs)
 			reply(dev, in->unique, 0, &opened, sizeof(opened));
 			break;
 		case FUSE_READ:
+			__atomic_fetch_add(&gate->reads, 1, __ATOMIC_SEQ_CST);
 			if (fs == FS_FUSE_HUNG)
 				pause();
 			if (fs == FS_STALLING)

@@ -181,7 +181,9 @@ static int open_if_it(struct binary *b, const char *path)
 
 /*
  * Run debuginfod-find, and store the first line of its output: the path of the file.
- * @kind is "executable" or "debuginfo".
+ * @kind is "executable" or "debuginfo". dwfl_standard_find_debuginfo() would call libdebuginfod
+ * instead, but after opening other paths, see find_debuginfo(), and a signal does not end its
+ * wait for a server. A child process can be killed.
  */
 static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t size)
 {

@@ -636,6 +636,39 @@ static int __test_prefix(struct fixture *f)
 	return TEST_OK;
 }
 
+/* Only the KSYMBOL of an unload was received, or its record is late and the next one lost. */
+static int __test_lost_unload(struct fixture *f)
+{
+	const u64 addr = ADDR + 16, addr2 = ADDR + 4 * LEN;
+	union perf_event late;
+
+	TEST_ASSERT_VAL("load", !ksymbol(f, addr, LEN, "bpf_prog_a", false) &&
+			!subprog_prefix(f, PERF_BPF_EVENT_SUBPROG_LOAD, 5, addr, 16,
+					"bpf_prog_a"));
+	TEST_ASSERT_VAL("load", !load(f, 6, 0, addr2, LEN, "bpf_prog_b"));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, addr, LEN, "bpf_prog_a", true));
+	f->seq++;
+	TEST_ASSERT_VAL("load", !load(f, 7, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
+	TEST_ASSERT_VAL("may be late", known(f, ADDR, "__cfi_bpf_prog_a", 5, 0));
+	TEST_ASSERT_VAL("may be late", known(f, addr, "bpf_prog_a", 5, 0));
+	f->sample.time += LATE + 1;
+	TEST_ASSERT_VAL("lost", known(f, ADDR, NULL, 0, 0));
+	TEST_ASSERT_VAL("lost", known(f, addr, NULL, 0, 0));
+	TEST_ASSERT_VAL("loaded", known(f, addr2, "bpf_prog_b", 6, 0));
+
+	subprog_event(&late, PERF_BPF_EVENT_SUBPROG_UNLOAD, 6, 0, addr2, LEN, ++f->seq,
+		      "bpf_prog_b");
+	f->seq++;
+	TEST_ASSERT_VAL("unload", !unload(f, 7, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
+	TEST_ASSERT_VAL("late", !ksymbol(f, addr2, LEN, "bpf_prog_b", true) &&
+			!machine__process_bpf_subprog(&f->machine, &late, &f->sample));
+	TEST_ASSERT_VAL("may be late", known(f, addr2, "bpf_prog_b", 6, 0));
+	f->sample.time += LATE + 1;
+	TEST_ASSERT_VAL("lost", known(f, addr2, NULL, 0, 0));
+	TEST_ASSERT_VAL("unloaded later", known(f, ADDR + 2 * LEN, "bpf_prog_c", 7, 0));
+	return TEST_OK;
+}
+
 static u64 cpu_time(void)
 {
 	struct timespec ts;
@@ -644,8 +677,15 @@ static u64 cpu_time(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
+struct storm {
+	u32 live, loads;
+	u32 max_percent;
+	bool gap;	/* a record is missing before each load */
+	bool lost;	/* and a ring was full */
+};
+
 /* Measure the time to read a storm of short-lived programs, next to long-lived ones. */
-static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
+static int read_storm(bool bpf_subprog, const struct storm *storm, u64 *time)
 {
 	struct fixture f;
 	u64 start;
@@ -653,19 +693,23 @@ static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
 
 	TEST_ASSERT_VAL("setup", setup(&f, bpf_subprog) == TEST_OK);
 	start = cpu_time();
-	for (i = 0; i < live + loads; i++) {
+	for (i = 0; i < storm->live + storm->loads; i++) {
 		/* Short-lived programs reuse the address of the fourth one before. */
-		u64 addr = ADDR + (i < live ? i : live + i % 4) * LEN;
+		u64 addr = ADDR + (i < storm->live ? i : storm->live + i % 4) * LEN;
 
 		/* A load takes 100 us. */
 		f.sample.time += 100 * NSEC_PER_USEC;
 		machine__forget_unloaded_bpf(&f.machine, f.sample.time);
+		if (i >= storm->live && storm->gap)
+			f.seq++;
+		if (i >= storm->live && storm->lost)
+			TEST_ASSERT_VAL("lost", !lost_event(&f));
 		TEST_ASSERT_VAL("load", !ksymbol(&f, addr, LEN, "bpf_prog_a", false));
 		if (bpf_subprog) {
 			TEST_ASSERT_VAL("load", !subprog(&f, PERF_BPF_EVENT_SUBPROG_LOAD, i + 1,
 							 0, addr, LEN, "bpf_prog_a"));
 		}
-		if (i < live)
+		if (i < storm->live)
 			continue;
 		TEST_ASSERT_VAL("unload", !ksymbol(&f, addr, LEN, "bpf_prog_a", true));
 		if (bpf_subprog) {
@@ -674,7 +718,9 @@ static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
 		}
 	}
 	*time = min(*time, cpu_time() - start);
+	i = machine__nr_lost_bpf(&f.machine);
 	teardown(&f);
+	TEST_ASSERT_EQUAL("lost", (int)i, (int)(bpf_subprog && storm->gap ? storm->loads : 0));
 	return TEST_OK;
 }
 
@@ -685,13 +731,12 @@ static int read_storm(bool bpf_subprog, u32 live, u32 loads, u64 *time)
  */
 static int test__storm(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
-	static const struct {
-		u32 live, loads;
-		u32 max_percent;
-	} storms[] = {
-		{ 50000, 0, 120 },
-		{ 500000, 0, 120 },
-		{ 10000, 20000, 200 },
+	static const struct storm storms[] = {
+		{ .live = 50000, .max_percent = 120 },
+		{ .live = 500000, .max_percent = 120 },
+		{ .live = 10000, .loads = 20000, .max_percent = 200 },
+		{ .live = 10000, .loads = 20000, .max_percent = 200, .gap = true },
+		{ .live = 10000, .loads = 20000, .max_percent = 200, .gap = true, .lost = true },
 	};
 
 #ifndef NDEBUG
@@ -702,14 +747,14 @@ static int test__storm(struct test_suite *test __maybe_unused, int subtest __may
 		u64 without = UINT64_MAX, with = UINT64_MAX, max = 0;
 
 		for (int run = 0; run < 3 || (run < 10 && with > max); run++) {
-			TEST_ASSERT_VAL("without", read_storm(false, storms[i].live,
-							      storms[i].loads, &without) == TEST_OK);
-			TEST_ASSERT_VAL("with", read_storm(true, storms[i].live,
-							   storms[i].loads, &with) == TEST_OK);
+			TEST_ASSERT_VAL("without",
+					read_storm(false, &storms[i], &without) == TEST_OK);
+			TEST_ASSERT_VAL("with", read_storm(true, &storms[i], &with) == TEST_OK);
 			max = without * storms[i].max_percent / 100;
 		}
-		pr_debug("%u programs and %u that are unloaded: %" PRIu64 " us, with bpf_subprog %"
-			 PRIu64 " us\n", storms[i].live, storms[i].loads,
+		pr_debug("%u programs and %u that are unloaded%s%s: %" PRIu64
+			 " us, with bpf_subprog %" PRIu64 " us\n", storms[i].live, storms[i].loads,
+			 storms[i].gap ? ", gaps" : "", storms[i].lost ? ", full rings" : "",
 			 without / NSEC_PER_USEC, with / NSEC_PER_USEC);
 		TEST_ASSERT_VAL("time", with <= max);
 	}
@@ -942,6 +987,7 @@ TEXT_TEST(late_end, true)
 TEXT_TEST(no_bit_late_end, false)
 TEXT_TEST(struct_ops, true)
 TEXT_TEST(prefix, true)
+TEXT_TEST(lost_unload, true)
 TEXT_TEST(malformed, true)
 TEXT_TEST(no_resolve, true)
 TEXT_TEST(aslr, true)
@@ -1130,6 +1176,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Late end of another text, without bpf_subprog", no_bit_late_end),
 	TEST_CASE("Programs that struct_ops call", struct_ops),
 	TEST_CASE("Prefixes of programs", prefix),
+	TEST_CASE("Lost and late unloads of programs", lost_unload),
 	TEST_CASE_REASON("Time to read a storm of programs", storm, "built with assertions"),
 	TEST_CASE("Malformed and longer records", malformed),
 	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
