@@ -13,8 +13,8 @@ help:
 	@echo 'make export            write patches/ and the copies from build/linux'
 	@echo 'make clean             remove build/ (the cache stays: scripts/fetch --help)'
 	@echo
-	@echo 'scripts/ci NAME...     all else: perf promises expect record litmus mutants coverage'
-	@echo '                       regress fuzz ... (--help)'
+	@echo 'scripts/ci NAME...     all else: perf promises runtimes expect record litmus mutants'
+	@echo '                       coverage regress fuzz ... (--help)'
 	@echo 'vmtest/vmtest.sh --shell   a shell in a VM with the patched kernel'
 	@echo
 	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'

@@ -42,7 +42,8 @@ setup()
 			--log) log=$2 ;;
 			--ktap) ktap=$2 ;;
 			--expect-panic) mkdir -p "$log"; echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
-			--) printf 'promise\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
+			--)	[ "$2" != /mnt/guest-runtimes ] || break
+				printf 'promise\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
 			esac
 			shift
 		done
@@ -198,6 +199,29 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	ci bench no-such-name
 	[ "$status" = 2 ]
 	[ ! -s "$CALLS" ]
+}
+
+@test "ci runtimes: the guest has the root, bpfprov and the programs; a green table is written" {
+	script fetch 'case $1 in root) echo / ;; runtimes) echo /runtimes ;; esac'
+	script build 'echo "build $*" >>"$CALLS"; mkdir -p "$BUILD/out/runtimes/files"; touch "$BUILD/out/runtimes/files/net.x"'
+	sed -i 's/^echo "vm /&root=$SELFTESTS /' "$top/vmtest/vmtest.sh"
+	mkdir -p "$top/doc"
+	printf '%s\n' '<!-- runtimes -->' '<!-- end of runtimes -->' >"$top/doc/results.md"
+	echo '# | x  not ok' | cat "$CALLS.base" - >"$CALLS.series"
+	ci runtimes
+	[ "$status" = 1 ]
+	[[ $output == *"x  not ok"* ]]
+	[ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
+	[ "$(wc -l <"$top/doc/results.md")" = 2 ]
+	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  ok 1 a" "ok 1 x" "# | x  ok" >"$CALLS.series"
+	ci runtimes
+	[ "$status" = 0 ]
+	[ "${lines[-1]}" = "1 passed, 0 failed, 0 skipped" ]
+	grep -q '^build runtimes$' "$CALLS"
+	grep '^vm root=/runtimes .*-f series .* -- /mnt/guest-runtimes ' "$CALLS" | grep -F -- '--file ' >"$BATS_TEST_TMPDIR/vm"
+	grep -qF -- "--file $top/build/out/series/selftests/bpf_provenance/bpfprov" "$BATS_TEST_TMPDIR/vm"
+	grep -qF -- "--file $top/build/out/runtimes/files/net.x" "$BATS_TEST_TMPDIR/vm"
+	[ "$(sed -n 3p "$top/doc/results.md")" = "x  ok" ]
 }
 
 @test "ci check-debug: every flavour that doc/testing.md lists, with all counts" {
