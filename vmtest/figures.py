@@ -50,14 +50,19 @@ def perf(args: argparse.Namespace) -> int:
             total[1] += named
             # The dispatcher keeps its name in kallsyms, so it is named in each report.
             check(samples >= 20, f"too few samples: {samples}", *where)
-            if report == "series" and kernel == "series":
-                check(samples == named, f"{samples - named} samples without the right name", *where)
-            elif report == "base" and what != "dispatcher":
+            if report == kernel == "series":
+                # perf record of base does not list images of struct_ops.
+                if record == "series" or what != "struct_ops":
+                    check(samples == named, f"{samples - named} samples without the right name", *where)
+            elif report == record == "base" and what != "dispatcher":
                 check(named < samples / 2, "most samples have their names, although kcore was read", *where)
             check(named + other <= samples, "more names than samples", *where)
         for _, record, report, read in (row for row in rows_of if row[0] == "kcore"):
             runs.add(("kcore", kernel, record, report))
-            check(read == "yes", "perf report did not read /proc/kcore", kernel, record, report)
+            # perf of base takes images of struct_ops, which only the series' perf lists, for
+            # modules that are missing, and does not read kcore then: it loses no image.
+            expected_read = "no" if (record, report) == ("series", "base") else "yes"
+            check(read == expected_read, f"perf report read /proc/kcore: {read}", kernel, record, report)
         for _, top, *numbers in (row for row in rows_of if row[0] == "top"):
             runs.add(("top", kernel, top))
             events, first = (int(n) for n in numbers)
