@@ -492,6 +492,47 @@ guest_perf()
 	[ "${lines[-1]}" = "180 1 0" ]
 }
 
+# regress: base.results, series.results and added.results of the test's directory.
+regress()
+{
+	local d=$BATS_TEST_TMPDIR
+	printf '%b\n' 'a/known\tFAIL\ta reason\ta condition' 'b(/one)?\tCHANGED\ta reason\ta condition' >"$d/known"
+	results regress "$d"/{known,base.results,series.results,added.results}
+}
+
+@test "regress: both kernels alike; a case that the series changes passes in its own copy" {
+	local base=($'a/known\tFAIL' $'a/other\tOK' $'b\tOK' $'b/one\tOK' $'b/two\tOK')
+	local changed=($'a/known\tFAIL' $'a/other\tOK' $'b\tFAIL' $'b/one\tFAIL' $'b/two\tOK')
+	local added=($'added: b\tOK' $'added: b/one\tOK' $'added: b/two\tOK')
+	lines base.results "${base[@]}"
+	lines series.results "${changed[@]}"
+	lines added.results "${added[@]}"
+	regress
+	[ "${lines[-1]}" = "7 0 1" ]
+	# Without the copies, which "regress bpf" does not run.
+	lines added.results
+	regress
+	[ "${lines[-1]}" = "4 0 1" ]
+	# The copy fails, or is missing.
+	lines added.results "${added[@]/#added: b\/one?OK/$'added: b/one\tFAIL'}"
+	regress
+	[ "${lines[-1]}" = "5 2 1" ]
+	[[ $output == *"FAILED: b/one: base OK, series FAIL, its copy FAIL"* ]]
+	lines added.results "${added[0]}" "${added[2]}"
+	regress
+	[ "${lines[-1]}" = "5 1 1" ]
+	# The series does not change it after all.
+	lines added.results "${added[@]}"
+	lines series.results "${base[@]}"
+	regress
+	[ "${lines[-1]}" = "5 2 1" ]
+	# Another case differs.
+	lines series.results "${changed[@]/a\/other?OK/$'a/other\tFAIL'}"
+	regress
+	[ "${lines[-1]}" = "6 1 1" ]
+	[[ $output == *"FAILED: a/other: base OK, series FAIL, OK was expected"* ]]
+}
+
 # judge: base and series of the test's directory, against two expectations.
 judge()
 {
