@@ -33,7 +33,7 @@ stubs()
 {
 	local repo=$HOME/repo
 	mkdir -p "$repo"/{scripts,vmtest/kconfig}
-	cp "$SCRIPTS"/{common.sh,patches.sh,series,series-maintain.sh} "$repo/scripts/"
+	cp "$SCRIPTS"/{common.sh,patches.sh,tree.sh,series,bisect} "$repo/scripts/"
 	touch "$repo"/vmtest/kconfig/{common,bisect}.config "$HOME/version"
 	echo "# what it is" >"$CACHE/bisected"
 	cat >"$repo/scripts/build" <<-'EOF'
