@@ -31,18 +31,19 @@ say()  { printf '[%4ds] %s\n' $((EPOCHSECONDS - START)) "$*" >&2; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
 die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
-# with_progress DESCRIBE CMD...: runs CMD. While it does, a line every 15 s has what the
-# command DESCRIBE prints.
+# with_progress DESCRIBE CMD...: runs CMD. While it runs, a line every 15 s has the output of
+# the function DESCRIBE, which can use the local variables of the caller.
 with_progress()
 {
 	local describe=$1 printer rc=0 never
 	shift
 	# A pipe that never has data: read waits without a process that would outlive this one.
 	exec {never}<> <(:)
+	# The locks of the calling script must not outlive it.
 	while kill -0 $$ 2>/dev/null; do
-		read -r -t 15 -u "$never" || true
+		read -r -t "${PROGRESS_SECONDS:-15}" -u "$never" || true
 		say "  ... $("$describe" 2>/dev/null || true)"
-	done >/dev/null &
+	done >/dev/null 5>&- 6>&- 7>&- 8>&- 9>&- &
 	printer=$!
 	"$@" || rc=$?
 	kill $printer 2>/dev/null || true
@@ -50,6 +51,19 @@ with_progress()
 	exec {never}<&-
 	return $rc
 }
+
+# logged LOG CMD...: CMD with its output in LOG.
+logged() { "${@:2}" >"$1" 2>&1; }
+
+# stdout_to FILE CMD...
+stdout_to() { "${@:2}" >"$1"; }
+
+# shellcheck disable=SC2154  # the caller's
+# elapsed: the seconds since $begun, of $seconds where that is set.
+elapsed() { echo "$((SECONDS - begun))${seconds:+ of $seconds} s"; }
+
+# unpacked: the top directories in $part, of some 25.
+unpacked() { echo "$(find "$part" -mindepth 1 -maxdepth 1 -type d | wc -l) top directories unpacked"; }
 
 # usage: prints the comment block at the top of the calling script.
 usage() { sed -n '3,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"; }
@@ -85,11 +99,12 @@ plain_git()
 # that is made: at first, or because build/linux was made anew and knows it no more.
 worktree()
 {
+	local part=$1.part
 	if [ ! -d "$(sed -n 's/^gitdir: //p' "$1/.git" 2>/dev/null || true)" ]; then
-		rm -rf "$1" "$1.part"
+		rm -rf "$1" "$part"
 		plain_git -C "$LINUX" worktree prune
-		plain_git -C "$LINUX" worktree add -q --detach "$1.part" "$2"
-		plain_git -C "$LINUX" worktree move "$1.part" "$1"
+		with_progress unpacked plain_git -C "$LINUX" worktree add -q --detach "$part" "$2" || return
+		plain_git -C "$LINUX" worktree move "$part" "$1"
 	fi
 }
 
@@ -129,7 +144,7 @@ results() { in_toolchain python3 -BEs "$TOP/vmtest/results.py" "$@"; }
 # DEPS=no; otherwise they are listed in one line that can be copied.
 need()
 {
-	local want missing=() apt
+	local want missing=() apt log=$BUILD/log/apt.log
 	for want in "$@"; do
 		command -v "${want%%=*}" >/dev/null || missing+=("${want#*=}")
 	done
@@ -140,10 +155,23 @@ need()
 	fi
 	say "installing host packages: ${missing[*]} (DEPS=no refuses)"
 	mkdir -p "$BUILD/log"
-	{
-		apt-get update && DEBIAN_FRONTEND=noninteractive $apt
-	} >"$BUILD/log/apt.log" 2>&1 ||
-		die "apt-get failed, see $BUILD/log/apt.log; by hand: apt-get update && $apt"
+	# shellcheck disable=SC2086  # words on purpose
+	with_progress installed logged "$log" apt_install $apt ||
+		die "apt-get failed, see $log; by hand: apt-get update && $apt"
+}
+
+apt_install() { apt-get update && DEBIAN_FRONTEND=noninteractive "$@"; }
+
+# installed: the progress of apt and dpkg, by their output in $log.
+installed()
+{
+	awk '/^Get:/ { got++ }
+	     /^Unpacking / { unpacked++ }
+	     /^Setting up / { set_up++ }
+	     / newly installed/ { for (i = 2; i <= NF; i++) if ($i == "newly") all += $(i - 1) }
+	     /^I: / { stage = substr($0, 4) " " }
+	     END { printf "%s%d packages, %d downloaded, %d unpacked, %d set up\n",
+			stage, all, got, unpacked, set_up }' "$log"
 }
 
 # need_space DIR MIB: a full disk is said before the work, not by a broken build.

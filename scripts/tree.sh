@@ -56,3 +56,12 @@ need_series()
 		die "no build/linux: run scripts/series tree first"
 	refuse_dirty "commit them first"
 }
+
+# patches_applied: the progress of git am in $tree.
+patches_applied()
+{
+	local state n last
+	# shellcheck disable=SC2154  # the caller's
+	state=$(git -C "$tree" rev-parse --absolute-git-dir)/rebase-apply
+	read -r n <"$state/next" && read -r last <"$state/last" && echo "patch $n of $last"
+}

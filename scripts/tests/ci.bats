@@ -143,7 +143,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	# What runs in the background has Ctrl-C ignored, unless it is told otherwise.
 	setsid env --default-signal=INT "$top/scripts/ci" run >"$CALLS.out" 2>&1 3>&- &
 	pid=$!
-	until grep -q '[.][.][.] tests on base and series: .* s, 4 results' "$CALLS.out"; do
+	until grep -q '[.][.][.] tests on base and series: .* s, 4 of 6 results' "$CALLS.out"; do
 		kill -0 $pid
 		sleep 0.5
 	done
