@@ -472,7 +472,7 @@ decode()
 	if [ -f "$(dirname "$kernel")/vmlinux" ] && [ "$kernel" = "$BUILD/out/$flavour/bzImage" ]; then
 		# shellcheck disable=SC2016
 		mkdir -p "$scratch" && cp "$run/splat" "$scratch/splat" &&
-			in_scratch 'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/splat"' 2>/dev/null && return
+			in_scratch 'LLVM=1 scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/splat"' 2>/dev/null && return
 	fi
 	cat "$run/splat"
 }
@@ -487,7 +487,7 @@ races()
 	mkdir -p "$scratch"
 	tr -d '\r' <"$console" | awk -v want=1 "$reports" >"$scratch/reports"
 	# shellcheck disable=SC2016
-	in_scratch 'scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/reports"' \
+	in_scratch 'LLVM=1 scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/reports"' \
 		>"$run/decoded" 2>/dev/null || return 0
 	results kcsan "$run/decoded" >"$run/judged" || return 0
 	# A report that got lost must not count as none.
