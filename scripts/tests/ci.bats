@@ -50,6 +50,7 @@ setup()
 		cp "$CALLS.$f" "$ktap"
 		# The series in two guests: one test each.
 		[ -z "$half" ] || sed -E -i "/^  1\.\./s/2/1/; /^  .*ok [12] [^$half]$/d; s/ok 2 b/ok 1 b/" "$ktap"
+		[ ! -f "$CALLS.$half" ] || cp "$CALLS.$half" "$ktap"
 		cat "$ktap"
 		! grep -q '^not' "$ktap"
 	X
@@ -58,6 +59,10 @@ setup()
 	printf '%s\n' "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.000" "  ok 1 a" "  ok 2 b" "ok 1 p" >"$CALLS.series"
 	mkdir -p "$top/build/log" "$top/build/linux/tools/lib"
 	echo x >"$top/build/linux/tools/lib/test.c"
+	tests=$top/build/linux/tools/testing/selftests/bpf_provenance
+	mkdir -p "$tests"
+	echo TEST_HARNESS_MAIN | tee "$tests/p.c" >"$tests/q.c"
+	echo x | tee "$tests/q.bpf.c" >"$tests/shared.h"
 	commit "$top/build/linux"
 }
 
@@ -130,7 +135,45 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	ci run
 	[ "$status" = 1 ]
 	[[ $output == *"on base it does not say 'another hook'"* ]]
-	echo y >"$top/build/linux/tools/lib/test.c"
+	for file in "$top/build/linux/tools/lib/test.c" "$tests/shared.h" "$top/scripts/build"; do
+		cp "$file" "$BATS_TEST_TMPDIR/was"
+		echo "# y" >>"$file"
+		ci run
+		grep -q '^vm .*-f base' "$CALLS"
+		cp "$BATS_TEST_TMPDIR/was" "$file"
+	done
+	ci run
+	! grep -q '^vm .*-f base' "$CALLS" || return 1
+}
+
+@test "ci run: an edit of one test program voids only the recorded results of that program" {
+	printf '%b\n' 'q.c\tfail\tno such hook\tno hook' >>"$top/vmtest/expect.base"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" \
+		"  1..1" "  # no such hook" "  not ok 1 c" "not ok 2 q" >"$CALLS.base"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.series"
+	ci run
+	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
+	ci record
+	rm -r "$XDG_CACHE_HOME"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  ok 1 a" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.a"
+	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  ok 1 b" "ok 1 p" >"$CALLS.b"
+	echo more >>"$tests/q.bpf.c"
+	ci run
+	echo "$output"
+	[ "$status" = 0 ]
+	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
+	[[ $output =~ "p.a "+" fail   pass   no hook" ]]
+	[[ $output =~ "q.c "+" -      pass   no hook" ]]
+	[[ $output == *"q: changed since the results of base were recorded"* ]]
+	[[ $output == *"not run:"*"tests of q on base (changed since"* ]]
+	[ "${lines[-1]}" = "3 passed, 0 failed, 1 skipped" ]
+	# It must pass on the series, and a test without a row is red.
+	sed -i '/^q.c/d' "$top/vmtest/expect.base"
+	ci run
+	[ "$status" = 1 ]
+	[[ $output == *"FAILED: not listed in vmtest/expect.base"* ]]
+	# Nothing is left of the record when each program has changed.
+	echo more >>"$tests/p.c"
 	ci run
 	grep -q '^vm .*-f base' "$CALLS"
 }

@@ -434,6 +434,26 @@ setup() { sandbox; }
 	[ -z "$(git -C "$HOME/k" status --porcelain)" ]
 }
 
+@test "series apply: the progress of git am is printed" {
+	local hook
+	made_series
+	tiny_kernel "$HOME/k"
+	git -C "$HOME/k" init -q
+	git -C "$HOME/k" config user.name x
+	git -C "$HOME/k" config user.email x@x.invalid
+	git -C "$HOME/k" add -Af .
+	git -C "$HOME/k" commit -q -m k
+	hook=$HOME/k/.git/hooks/applypatch-msg
+	mkdir -p "${hook%/*}"
+	# It waits for the line, or for this test's end.
+	printf '#!/bin/bash\nuntil grep -q "[.][.][.] patch 1 of 3" %q || [ ! -e %q ]; do sleep 0.1; done\n' \
+		"$HOME/err" "$HOME/err" >"$hook"
+	chmod +x "$hook"
+	PROGRESS_SECONDS=0.1 timeout 60 "$SCRIPTS/series" apply "$HOME/k" 2>"$HOME/err"
+	grep -q '[.][.][.] patch 1 of 3' "$HOME/err"
+	[ "$(git -C "$HOME/k" rev-list --count HEAD)" = 4 ]
+}
+
 @test "series apply: a dirty git tree is refused, unharmed" {
 	made_series
 	tiny_kernel "$HOME/k"

@@ -611,16 +611,39 @@ judge()
 	lines base "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  # no such hook" "  not ok 2 b" "not ok 1 p # exit 1"
 	lines panics.tsv "panic p.c"$'\t'"BUG: NULL pointer dereference"
 	lines series "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p"
-	results record --fingerprint abc "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv"
-	[ "${lines[1]}" = "# fingerprint: abc" ]
+	results record "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv" < <(printf 'common\tabc\np\t1\n')
+	[ "${lines[1]}" = "# print: common abc" ]
+	[ "${lines[2]}" = "# print: p 1" ]
 	judge
 	wanted=$output
-	results record --fingerprint abc "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv"
+	results record "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv" </dev/null
 	lines panics.tsv "$output"
 	printf '#\n' >"$BATS_TEST_TMPDIR/none.tsv"
 	results table --expect "$BATS_TEST_TMPDIR/expect" --skip "$BATS_TEST_TMPDIR/skip" \
 		--base "$BATS_TEST_TMPDIR/panics.tsv" --series "$BATS_TEST_TMPDIR/series"
 	[ "$output" = "$wanted" ]
+}
+
+@test "recorded: the run with most programs as they are now, without those that changed" {
+	local d=$BATS_TEST_TMPDIR
+	lines old.tsv "# print: common abc" "# print: p 0" "# print: q 2" "pass q.a"$'\t'
+	lines new.tsv "# print: common abc" "# print: p 1" "# print: q 2" "# print: r 3" \
+		"pass p.a"$'\t' "fail q.a"$'\t'"no such hook" "pass r.a"$'\t'
+	lines other.tsv "# print: common abd" "# print: p 1" "# print: q 2" "pass p.a"$'\t'
+	# r is there no more, s is new.
+	results recorded "$d/out" "$d"/{old,new,other,absent}.tsv < <(printf '%s\t%s\n' common abc p 1 q 2 s 4)
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = "$d/new.tsv" ]
+	[ "${lines[1]}" = s ]
+	[ "$(<"$d/out")" = "pass p.a"$'\t\n'"fail q.a"$'\t'"no such hook" ]
+	results recorded "$d/out" "$d"/{old,new,other}.tsv < <(printf '%s\t%s\n' common abc p 1 q 3)
+	[ "${lines[0]}" = "$d/new.tsv" ]
+	[ "${lines[1]}" = q ]
+	# Another configuration or runner, and no program that is the same.
+	results recorded "$d/out" "$d"/{old,new,other}.tsv < <(printf '%s\t%s\n' common xyz p 1)
+	[ "$status" = 1 ]
+	results recorded "$d/out" "$d"/{old,new,other}.tsv < <(printf '%s\t%s\n' common abc p 7)
+	[ "$status" = 1 ]
 }
 
 @test "flavour: a failure, a skip for an unknown reason, and no test at all are red" {
