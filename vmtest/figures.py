@@ -226,14 +226,45 @@ def bench(args: argparse.Namespace) -> int:
         about_samples = ("resolved", "answered")
         links = {name: f"![{title}]({places.name}/{name}.svg)" for name, (title, _) in pictures.items()}
         text = between(text, "bench", "\n\n".join(
-            [*(link for name, link in links.items() if name not in about_samples),
+            [legend(costs_of), *(link for name, link in links.items() if name not in about_samples),
              "```\n" + "\n".join(table) + "\n```"]))
         if said:
             text = between(text, "answered", "\n\n".join(
-                [*(link for name, link in links.items() if name in about_samples), f"```\n{said}\n```"]))
+                [*(link for name, link in links.items() if name in about_samples), f"```\n{said}\n```",
+                 "\n".join(f"- `{row}`: the process {what}." for row, what in ENDS if row in race)]))
         doc.write_text(text)
     return 0
 
+
+# The first part of an operation's name, the operation, the meaning of its column x.
+OPERATIONS = (
+    ("stack", "get a stack with build IDs", "frames"),
+    ("walk", "visit all mappings", "mappings; the cost is per mapping"),
+    ("file_walk", "visit all mappings, which are of an ELF file", "mappings; the cost is per mapping"),
+    ("lookup", "look up an address", "with or without a build ID"),
+    ("procmap_query", "look up an address with PROCMAP_QUERY", "with or without a build ID"),
+    ("file", "execute, map or open a file", "whether build IDs are cached"),
+    ("load", "load and unload a BPF program", "listeners, which are perf events that request records"),
+    ("multi", "link a BPF program to 256 functions; the cost is per function", "listeners"),
+    ("classic", "attach a filter of classic BPF", "instructions of the filter"),
+    ("sock", "socket calls", "cgroup in which BPF programs are attached"),
+)
+
+
+def legend(costs_of: "Costs") -> str:
+    """A row for each kind of operation that the table has."""
+    kinds = {operation.partition("/")[0] for operation, _ in costs_of}
+    return "\n".join(["| operation | column x |", "|---|---|",
+                      *(f"| {kind}: {what} | {x} |" for kind, what, x in OPERATIONS if kind in kinds)])
+
+
+# A row of the table of samples, and what its processes do.
+ENDS = (
+    ("exit_group", "exits in the system call that is sampled"),
+    ("munmap", "unmaps the file in the system call that is sampled"),
+    ("execve", "executes another program in the system call that is sampled"),
+    ("random", "exits, up to 2 ms after the sample"),
+)
 
 Costs = dict[tuple[str, str], tuple[Optional[float], Optional[float]]]
 

@@ -717,9 +717,11 @@ bench()
 	[[ $(<"${doc%.md}/frames.svg") == *">build_id/2_files, base</text>"*">build_id/2_files, series</text>"* ]]
 	[[ $(<"${doc%.md}/resolved.svg") == *">munmap</text>"*">0</text>"*">5</text>"*">10</text>"*">100</text>"* ]]
 	[[ $(<"${doc%.md}/answered.svg") == *"bpf_find_vma()"*">20</text>"*"bpf_task_vma_query()"*">80</text>"* ]]
-	[[ $(<"$doc") == "# Results"$'\n'"<!-- bench -->"$'\n'"!["*"load/21_functions"*"<!-- end of bench -->"*"between"* ]]
+	[[ $(<"$doc") == "# Results"$'\n'"<!-- bench -->"$'\n'"| operation | column x |"*"| stack: "*"!["*"load/21_functions"*"<!-- end of bench -->"*"between"* ]]
 	[[ $(<"$doc") != *"older table"* ]]
-	[[ $(<"$doc") == *"munmap      /proc   0 %"*"<!-- end of answered -->"$'\n'"end" ]]
+	# A legend for the rows that there are.
+	! grep -qE '^\| (sock|multi):|^- `(random|execve)`' "$doc" || return 1
+	[[ $(<"$doc") == *"munmap      /proc   0 %"*"- \`munmap\`: "*"<!-- end of answered -->"$'\n'"end" ]]
 	cp -r "${doc%/*}" "$BATS_TEST_TMPDIR/first"
 	bench --answered "$BATS_TEST_TMPDIR/answered" --doc "$doc"
 	diff -r "${doc%/*}" "$BATS_TEST_TMPDIR/first"
