@@ -83,6 +83,21 @@ def slow(args: argparse.Namespace) -> int:
     return 0
 
 
+def fit(args: argparse.Namespace) -> int:
+    """Prints the number of tests, and in a second line those that do not fit into SECONDS if
+    each takes SLOWER times as long as in the run. Short tests run first."""
+    only, left = [t for t in args.only.split(",") if t], args.seconds
+    timed = [r for r in read_all(args.ktap).results if not only or r.name in only or r.name.partition(".")[0] in only]
+    out = []
+    for r in sorted(timed, key=lambda r: r.seconds or 0):
+        left -= (r.seconds or 0) * args.slower
+        if left < 0:
+            out.append(r.name)
+    print(len(timed))
+    print(*out)
+    return 0
+
+
 # --- expectations -----------------------------------------------------------
 
 @dataclass
@@ -385,6 +400,11 @@ def main() -> int:
     p = command(slow, "the slowest tests of runs")
     p.add_argument("ktap", nargs="+", metavar="RUN")
     p.add_argument("-n", type=int, default=20)
+    p = command(fit, "the tests of runs that take too long")
+    p.add_argument("ktap", nargs="+", metavar="RUN")
+    p.add_argument("--seconds", type=float, required=True)
+    p.add_argument("--slower", type=float, default=1)
+    p.add_argument("--only", default="", metavar="TESTS")
     p = command(expect, "rows for vmtest/expect.base that are missing or differ")
     p.add_argument("base", nargs="+", metavar="RUN")
     p.add_argument("--expect", default=EXPECT)
