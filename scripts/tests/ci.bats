@@ -432,3 +432,25 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 		! kill -0 "$pid" 2>/dev/null || return 1
 	done
 }
+
+@test "ci core: a subject that is too long, or names no area, is red" {
+	local subject
+	fake_tools 'echo "ok 1 x"'
+	ends_base
+	echo /build/ >"$top/.gitignore"
+	commit "$top"
+	sed -i "s/^SUBJECTS_SINCE=.*/SUBJECTS_SINCE=$(git -C "$top" rev-parse HEAD)/" "$top/scripts/ci"
+	for subject in "scripts/ci, vmtest: $(printf '%052d' 0)" "scripts/ci: $(printf '%061d' 0)" "Repair it" "ci: a change."; do
+		git -C "$top" -c user.name=x -c user.email=x@x.invalid commit -q --allow-empty -m "$subject"
+		ci core
+		if [[ $subject = *,* ]]; then
+			[[ $output != *"area: what changes"* ]]
+			grep -q '^build kernel series$' "$CALLS"
+		else
+			[ "$status" = 1 ]
+			[[ $output == *'not "area: what changes" of at most 72 columns:'*"$subject"* ]]
+			! grep -q '^build kernel' "$CALLS" || return 1
+		fi
+		[ "$subject" != "scripts/ci: $(printf '%061d' 0)" ] || git -C "$top" reset -q --soft HEAD~1
+	done
+}
