@@ -14,7 +14,7 @@ help:
 	@echo 'make clean             remove build/ (the cache stays: scripts/fetch --help)'
 	@echo
 	@echo 'scripts/ci NAME...     all else: perf promises runtimes expect record litmus mutants'
-	@echo '                       coverage regress fuzz ... (--help)'
+	@echo '                       coverage regress fuzz style bisect series-test ... (--help)'
 	@echo 'vmtest/vmtest.sh --shell   a shell in a VM with the patched kernel'
 	@echo
 	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
+# shellcheck disable=SC2016  # for the scripts that are written
 # What README.md and doc/ show: commands, options, files, tests, messages and interfaces exist.
 
 setup_file()
@@ -27,6 +28,78 @@ docs() { run in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" "$TOP" "$HEL
 	echo "$output"
 	[ "$status" = 0 ]
 	[ -z "$output" ]
+}
+
+# commands: those that README.md and doc/ show, with their row of docs.commands, if there is one.
+commands()
+{
+	local command regex what row
+	in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" --commands "$TOP"/README.md "$TOP"/doc/*.md |
+	while IFS= read -r command; do
+		row=none$'\t'
+		while IFS=$'\t' read -r regex what; do
+			[[ ! $command =~ ^($regex)$ ]] || { row=$regex$'\t'$what; break; }
+		done < <(grep -v '^#' "$BATS_TEST_DIRNAME/docs.commands")
+		printf '%s\t%s\n' "$command" "$row"
+	done
+}
+
+@test "docs: every command is run here, or docs.commands has the reason why not" {
+	commands >"$BATS_TEST_TMPDIR/commands"
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/commands")" -gt 50 ]
+	run awk -F '\t' '$3 == ""' "$BATS_TEST_TMPDIR/commands"
+	echo "$output"
+	[ -z "$output" ]
+	# And no row is left of a command that is not shown any more.
+	run diff <(grep -v '^#' "$BATS_TEST_DIRNAME/docs.commands" | cut -f1 | sort) <(cut -f2 "$BATS_TEST_TMPDIR/commands" | sort -u)
+	echo "$output"
+	[ "$status" = 0 ]
+}
+
+# A tree with the files of base that the series touches, and a copy of this checkout.
+@test "docs: the commands to change, apply and send patches work as they are shown" {
+	local linux=${BUILD:-$TOP/build}/linux dir=$BATS_TEST_TMPDIR tree f
+	git -C "$linux" rev-parse -q --verify base >/dev/null || skip "there is no build/linux: scripts/series tree"
+	mkdir -p "$dir"/{repo,linux,home}
+	cp -r "$TOP"/{Makefile,MAINTAINERS,README.md,doc,kernel,patches,scripts,selftests,tools,vmtest} "$dir/repo"
+	mapfile -t f < <({ printf '%s\n' Makefile Kbuild .gitignore .gitattributes scripts/get_maintainer.pl
+		sed -n 's/^file //p' "$TOP/vmtest/mutants"
+		cat "$TOP"/patches/*/*.patch | sed -n 's,^diff --git a/\(.*\) b/.*,\1,p'; } | sort -u |
+		xargs -rd '\n' git -C "$linux" ls-tree -r --name-only base --)
+	git -C "$linux" archive base "${f[@]}" | tar -C "$dir/linux" -xf -
+	cp -r "$dir/linux" "$dir/source"
+	cp -r "$dir/linux" "$dir/newer"
+	sed -i 's/^SUBLEVEL = .*/SUBLEVEL = 99/' "$dir/newer/Makefile"
+	for tree in linux bpf-next; do
+		[ -d "$dir/$tree" ] || cp -r "$dir/linux" "$dir/$tree"
+		rm -rf "$dir/$tree/.git"
+		git -C "$dir/$tree" init -q
+		git -C "$dir/$tree" config user.name x
+		git -C "$dir/$tree" config user.email x@example.org
+		git -C "$dir/$tree" add -Af .
+		git -C "$dir/$tree" commit -q -m base
+		git -C "$dir/$tree" tag v7.3.4
+	done
+	# COMMIT is the last one that touches the file which was edited.
+	{
+		printf '%s\n' 'set -eu' 'edit() { echo "/* edited */" >>"$1"; }'
+		commands | awk -F '\t' '$3 == "run" { print $1 }' | while IFS= read -r f; do
+			printf 'echo "\$ %s"\n' "${f//\$/\\$}"
+			case $f in
+			*'commit --fixup=COMMIT FILE'*) echo "edit net/core/filter.c" ;;
+			esac
+			sed -E -e 's/\bFILE\b/net\/core\/filter.c/; s/^\$EDITOR /edit /' \
+				-e 's/fixup=COMMIT/fixup=$(git log -1 --format=%h -- net\/core\/filter.c)/' \
+				-e "s,/path/to/newer/linux,$dir/newer,; s,/path/to/linux,$dir/linux,; s,~/bpf-next,$dir/bpf-next," <<<"$f"
+		done
+	} >"$dir/script"
+	grep -q '^make export' "$dir/script"
+	run env -u BUILD -u PATCHES HOME="$dir/home" XDG_CACHE_HOME="${XDG_CACHE_HOME:-$HOME/.cache}" DEPS=no \
+		KERNEL="$dir/source" GIT_SEQUENCE_EDITOR=true GIT_EDITOR=true bash -c 'cd "$1" && . "$2"' - "$dir/repo" "$dir/script"
+	echo "$output"
+	[ "$status" = 0 ]
+	[[ $output == *"patches apply without fuzz"*"$dir/linux (Linux "*" patches applied"* ]]
+	[ "$(grep -c '^+/\* edited \*/' "$dir"/repo/patches/*/*.patch | awk -F: '{ n += $2 } END { print n }')" = 2 ]
 }
 
 @test "docs: README.md has at most 6 KB" {

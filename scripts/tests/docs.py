@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Check the documentation against the repository: docs.py TOP HELP FILE...
+Or print the commands in it, in their order: docs.py --commands FILE...
 
 FILE is markdown, HELP a directory with the output of --help of each script, in files that have
 the script's name. Commands are the lines of an indented block, those after "# " where a block
@@ -73,6 +74,14 @@ class Doc:
         for n, line in self.text:
             for span in SPAN.findall(line):
                 yield n, span
+
+
+    def all_commands(self) -> list[str]:
+        """Without comments; code spans count from two words on."""
+        found = [(n, re.sub(r"  +#.*", "", line)) for n, line in self.commands]
+        found += [(n, span) for n, span in self.spans() if " " in span and
+                  (span.split()[0] in ("make", "bpfprov") or re.match(r"(scripts|vmtest)/[\w.-]+ ", span))]
+        return [command for _, command in sorted(found, key=lambda c: c[0])]
 
 
 class Checker:
@@ -322,6 +331,9 @@ class Checker:
 
 
 def main() -> int:
+    if sys.argv[1] == "--commands":
+        print("\n".join(command for path in sys.argv[2:] for command in Doc(Path(path)).all_commands()))
+        return 0
     checker = Checker(Path(sys.argv[1]), Path(sys.argv[2]))
     for path in sys.argv[3:]:
         checker.doc(Path(path))
