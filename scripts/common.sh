@@ -5,7 +5,7 @@
 # A hook runs with git's variables set, which would redirect every git below.
 # shellcheck disable=SC2046
 unset $(git rev-parse --local-env-vars 2>/dev/null)
-# Nor is what was said to a make above meant for those below: make BUILD=DIR.
+# Nor are the options of a make that calls this meant for those below: make BUILD=DIR.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 PATH=$PATH:/usr/sbin:/sbin
 # cd prints with it; in some locales the clock has a comma, and sort another order.
@@ -77,7 +77,7 @@ base_value()
 	printf '%s' "$v"
 }
 
-# kernel_version DIR: 7.3.4, or nothing when DIR is no kernel tree.
+# kernel_version DIR: 7.3.4, or nothing when DIR is not a kernel tree.
 kernel_version()
 {
 	[ -f "$1/Kbuild" ] && [ -f "$1/Makefile" ] || return 0
@@ -85,7 +85,7 @@ kernel_version()
 		head -n 3 | paste -sd.
 }
 
-# git without the user's or the machine's configuration: what is exported must
+# git without the user's or the machine's configuration: an export must
 # not depend on diff.noprefix, format.* or an alias.
 plain_git()
 {
@@ -96,7 +96,7 @@ plain_git()
 }
 
 # worktree DIR COMMIT: a checkout of build/linux's in DIR, which COMMIT is only for one
-# that is made: at first, or because build/linux was made anew and knows it no more.
+# that is made: the first time, or because build/linux was made again and does not list it.
 worktree()
 {
 	local part=$1.part
@@ -108,8 +108,8 @@ worktree()
 	fi
 }
 
-# fingerprint DIR [PATHSPEC...]: of what git knows of DIR, as it is in the working
-# tree; a new commit with the same content does not change it.
+# fingerprint DIR [PATHSPEC...]: of the tracked and new files in DIR, as they are in the
+# working tree; a new commit with the same content does not change it.
 fingerprint()
 {
 	local d=$1
@@ -174,7 +174,7 @@ installed()
 			stage, all, got, unpacked, set_up }' "$log"
 }
 
-# need_space DIR MIB: a full disk is said before the work, not by a broken build.
+# need_space DIR MIB: reports a full disk before the work instead of in a broken build.
 need_space()
 {
 	local free

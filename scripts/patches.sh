@@ -57,7 +57,7 @@ closure()
 # patches_of NAME...: their patch files, in the order of patches/series.
 patches_of() { patch_list | grep -E "^($(paste -sd'|' <(printf '%s\n' "$@")))/"; }
 
-# scratch: sets out to a directory that is gone when the script ends.
+# scratch: sets out to a directory that is removed when the script ends.
 scratch()
 {
 	out=$(mktemp -d)

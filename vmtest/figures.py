@@ -20,7 +20,7 @@ def fields(path: str | Path, *kinds: str) -> list[list[str]]:
 
 # --- perf -------------------------------------------------------------------
 
-# What runs beside the programs of guest-perf, as the table shows it.
+# Other load beside the programs of guest-perf, as the table names it.
 BESIDE = {"nothing": "-", "loaders": "loaders", "live": "10000 live"}
 IMAGES = ("trampoline", "struct_ops", "dispatcher")
 
@@ -258,7 +258,7 @@ def legend(costs_of: "Costs") -> str:
                       *(f"| {kind}: {what} | {x} |" for kind, what, x in OPERATIONS if kind in kinds)])
 
 
-# A row of the table of samples, and what its processes do.
+# A row of the table of samples, and the action of its processes.
 ENDS = (
     ("exit_group", "exits in the system call that is sampled"),
     ("munmap", "unmaps the file in the system call that is sampled"),
@@ -277,7 +277,7 @@ GROWTH = {
 
 
 def pairs(costs_of: Costs) -> dict[str, tuple[Optional[float], Optional[float]]]:
-    """Base and series of each operation, at the largest x, or at the first where x is no number."""
+    """Base and series of each operation, at the largest x, or at the first where x is not a number."""
     at: dict[str, str] = {}
     for operation, x in costs_of:
         if operation not in at or x.isdigit() and at[operation].isdigit() and int(x) > int(at[operation]):

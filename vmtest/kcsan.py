@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reports of KCSAN, and vmtest/kcsan.known, the list of those that are no failure.
+"""Reports of KCSAN, and vmtest/kcsan.known, the list of those that are not failures.
 
 A row of the list names both accesses of a race, in any order, as "ACCESS / ACCESS", or one,
 where KCSAN does not see the other. ACCESS is "KIND FILE:FUNCTION", with the innermost file,
@@ -166,7 +166,7 @@ def kcsan(args: argparse.Namespace) -> int:
 
 
 def races(args: argparse.Namespace) -> int:
-    """One row for vmtest/kcsan.known for each race that consoles have and it does not."""
+    """One row for vmtest/kcsan.known for each race of the consoles that it does not list."""
     found: dict[str, tuple[int, Report]] = {}
     for path in args.console:
         for entry in read(lines_of(path)):

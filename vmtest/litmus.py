@@ -50,12 +50,12 @@ class Test:
         return "\n".join([f"C {variant.name}", *lines[1:]]) + "\n"
 
     def changed(self, code: str) -> list[Variant]:
-        """The variants whose line begins CODE, which may go on with the lines after it."""
+        """The variants whose line begins CODE, which may continue in the lines after it."""
         text = self.text
         return [v for v in self.variants[1:] if " ".join(filter(None, text[v.line:])).startswith(code)]
 
     def key(self, variant: Variant) -> str:
-        """The line of a variant, and those after it that tell it from others."""
+        """The line of a variant, and those after it that distinguish it from others."""
         key = variant.code
         for line in self.text[variant.line + 1:]:
             if len(self.changed(key)) == 1:

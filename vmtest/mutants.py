@@ -259,7 +259,7 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
     results = [r for r in run.results if r.outcome != "skip" and "there is no such test" not in r.said]
     failed = {r.name: r.said for r in results if r.outcome == "fail"}
     ran = {r.name for r in results}
-    # A test that was ended may have said nothing.
+    # A test that was killed may have printed nothing.
     caught = [t for t, regex in mutant.tests.items() if t in failed and ere(regex).search(failed[t] or "-")]
     missed = [t for t in mutant.tests if t not in caught]
     if caught:

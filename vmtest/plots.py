@@ -25,7 +25,7 @@ def human(value: float) -> str:
 def gnuplot(title: str, height: int, commands: Sequence[str]) -> str:
     script = [f"set terminal svg size {WIDTH},{height} font 'sans-serif,12' background '#ffffff' noenhanced",
               f"set title {quoted(title)}", "set grid linecolor '#dddddd' linetype 1", *commands]
-    # The toolchain root is mounted without its /etc/alternatives, which gnuplot goes through.
+    # The toolchain root is mounted without its /etc/alternatives, through which gnuplot is found.
     program = which("gnuplot-nox") or which("gnuplot") or sys.exit("gnuplot is not installed")
     done = subprocess.run([program], input="\n".join(script) + "\n", capture_output=True, text=True, check=False)
     if done.returncode:
@@ -37,11 +37,11 @@ def bars(title: str, unit: str, names: Sequence[str], rows: Mapping[str, Sequenc
          log: bool = True, top: Optional[float] = None) -> str:
     """A row for each label, with a bar for each of names; None is a value that does not exist."""
     values = [v for row in rows.values() for v in row if v is not None]
-    # There is no logarithm of 0.
+    # 0 has no logarithm.
     log = log and min(values) > 0
     low = 10.0 ** math.floor(math.log10(min(values))) if log else 0.0
     step = len(names) + 0.6
-    # What is at the very edge of a logarithmic axis is not drawn.
+    # A value at the very edge of a logarithmic axis is not drawn.
     commands = ["set key top outside center horizontal", "set style fill solid noborder", "unset ytics",
                 f"set yrange [{step * len(rows) - 0.8}:-0.8]", f"set xlabel {quoted(unit)}", "set lmargin 42",
                 "set rmargin 12", f"set xrange [{low * 0.999}:{top if top else '*'}]"]

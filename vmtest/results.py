@@ -39,7 +39,7 @@ def summary(args: argparse.Namespace) -> int:
 
 
 def junit(args: argparse.Namespace) -> int:
-    """A test case for each result, and one named vmtest for what is no test's fault."""
+    """A test case for each result, and one named vmtest for other failures."""
     import xml.etree.ElementTree as ET     # here, as few runs need it and all would wait for it
 
     run = read(args.ktap)
@@ -131,7 +131,7 @@ def on_base(test: str, result: Optional[Result], want: Optional[Expected]) -> st
         outcome, said = (result.outcome, result.said) if result else ("no result", "")
         return f"on base: {outcome}, {want.outcome} was expected: {said}"
     if want.outcome != "pass" and not ere(want.regex).search(result.said):
-        return f"on base it does not say '{want.regex}': {result.said}"
+        return f"on base it does not print '{want.regex}': {result.said}"
     return ""
 
 
@@ -175,7 +175,7 @@ def table(args: argparse.Namespace) -> int:
 
 
 def flavour(args: argparse.Namespace) -> int:
-    """Every test has to pass, or to be skipped for a reason of expect.skip."""
+    """Every test must pass, or be skipped for a reason of expect.skip."""
     run, f, tally = read_all(args.ktap), args.flavour, Tally()
     for r in run.results:
         if r.outcome == "pass":
@@ -341,7 +341,7 @@ def faults_of(row: list[str], columns: list[str]) -> list[str]:
             try:
                 ere(value)
             except re.error as e:
-                found.append(f"'{value}' is no expression: {e}")
+                found.append(f"'{value}' is not an expression: {e}")
             if not value:
                 found.append("an expression that matches everything")
     outcome = dict(zip(columns, row)).get("OUTCOME")

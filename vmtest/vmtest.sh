@@ -8,13 +8,13 @@
 #   -f, --flavour NAME   base, series (default), or another of scripts/build --help;
 #                        built first if anything changed
 #   -k, --kernel FILE    this bzImage instead; nothing is built
-#       --no-build       take what is there
+#       --no-build       use the kernel and the tests that are there
 #   -t, --test PROG[.TEST][,...]   only these
 #   -x, --exclude PROG.TEST[,...]  all but these
 #   -s, --shell          an interactive shell instead (exit or Ctrl-D ends it, and is 0)
 #       --gdb            wait for a debugger on localhost:1234
 #       --accel WHICH    auto (default; tries KVM by booting it), kvm, tcg
-#       --print-accel    only say which of kvm and tcg auto would take
+#       --print-accel    only print which of kvm and tcg auto would take
 #       --icount         one CPU, emulated, whose clock counts instructions: the
 #                        same figures in every run (implies --accel tcg --smp 1)
 #       --smp N, --memory MIB
@@ -33,11 +33,11 @@
 # Exit codes:
 #   0  the command succeeded, and every test passed or was skipped
 #   1  a test failed, or the command's exit status was not 0
-#   2  wrong options, something is missing on this machine, or what is to be booted
-#      does not build
+#   2  wrong options, something is missing on this machine, or the kernel or the tests
+#      do not build
 #   3  the guest did not boot in time
 #   4  the kernel panicked or oopsed
-#   5  a splat on the console (vmtest/splats.deny), whatever the tests said
+#   5  a splat on the console (vmtest/splats.deny), whatever the tests' results
 #   6  the VM ended without a status line
 #   7  silence or the test time-out
 #   8  the results are incomplete: no KTAP, a short plan, a test without result
@@ -68,7 +68,7 @@ modules=""
 smp=2 memory=2048 append="" boot_timeout=120 silence_timeout=300 test_timeout=2400
 shutdown_timeout=60 expect_panic="" ktap="" junit="" log="" quiet="" command=()
 
-# needs FLAVOUR: sets options, and exports what is for the tests.
+# needs FLAVOUR: sets options, and exports the variables for the tests.
 needs()
 {
 	local config=$HERE/kconfig/${1#base-}.config word words=()
@@ -138,19 +138,19 @@ fi
 for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
 	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is not a number"
 done
-# What is there is not to be taken for this run's, whatever becomes of it.
+# Old files must not be taken for this run's, also if it fails.
 for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+$log/qemu.log}"; do
-	# Neither a device nor what a link leads to.
+	# Neither a device nor the target of a link.
 	[ ! -f "$f" ] || [ -L "$f" ] || rm -f "$f" || die "cannot replace $f"
 done
 root=$("$TOP/scripts/fetch" root) || exit 2
 # shellcheck disable=SC2034  # for results, in common.sh
 toolchain_root=$root
-# What this calls need not find that out again.
+# Scripts that this calls need not search for it again.
 [ "$root" = / ] || export TOOLCHAIN=root
 "$QEMU" --version >/dev/null || die "$QEMU does not run: set QEMU to QEMU's x86 system emulator"
 
-# --- what to boot -----------------------------------------------------------
+# --- the kernel -------------------------------------------------------------
 
 if [ -z "$nobuild" ] && [ -z "$print_accel" ]; then
 	"$TOP/scripts/build" kernel "$flavour" >&2 || exit 2
@@ -168,9 +168,9 @@ token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 # For the toolchain, which does not see the other one.
 scratch=$BUILD/out/$flavour/vmtest.$token
 
-# alive SECONDS: is QEMU still running? It is waited for that long. It holds the only end of
-# a pipe to write to, and so does what it runs in: a process ID alone would say too little,
-# and might be another process by now.
+# alive SECONDS: is QEMU still running? Waits that long for its end. QEMU and the processes
+# that run it hold the only write end of a pipe: a process ID alone is not enough, and could
+# be reused.
 alive()
 {
 	local rc=0
@@ -180,19 +180,19 @@ alive()
 	[ "$rc" != 1 ]
 }
 
-# stop: returns when QEMU is gone.
+# stop: returns when QEMU has exited.
 stop()
 {
 	local n=0
 	! alive 0.01 || kill -KILL "$qemu_pid" 2>/dev/null || true
 	while alive 0.02; do
-		[ $((n += 1)) -le 500 ] || { warn "$QEMU was killed, and what it started is still running"; break; }
+		[ $((n += 1)) -le 500 ] || { warn "$QEMU was killed, and a process that it started is still running"; break; }
 	done
 	qemu_pid=""
 }
 
-# cleanup COMMAND: at the end, which was after COMMAND. One that failed where that was not
-# expected is no verdict on the guest, nor does it change the one that there is.
+# cleanup COMMAND: at the end, which was after COMMAND. An unexpected failure of a command is
+# not a verdict on the guest, and does not change one.
 cleanup()
 {
 	local code=$?
@@ -208,7 +208,7 @@ trap 'cleanup "$BASH_COMMAND"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# What the guest sees as /mnt: its init, and what it is to run.
+# The guest's /mnt: its init, and the job.
 mkdir "$run/vm" "$run/vm/selftests"
 [ -z "$log" ] || mkdir -p "$log"
 cp "$HERE"/guest-* "${files[@]}" "$run/vm/" || die "the guest cannot be given its files"
@@ -222,7 +222,7 @@ fi
 	printf 'token=%q\n' "$token"
 	printf 'shell=%q\n' "$shell"
 	printf 'tests=%q\nexclude=%q\n' "$tests" "$exclude"
-	# What tests take from the environment.
+	# Variables that tests use.
 	for n in FUZZ_SEED FUZZ_SECONDS STORM_SECONDS TIMEOUT_SCALE; do
 		[ -z "${!n:-}" ] || printf 'export %s=%q\n' "$n" "${!n}"
 	done
@@ -358,7 +358,7 @@ verdict="" partial="" status="" boot_ms="" moved=$started looked=$started
 exec 6<"$results"
 echo >"$run/moved"
 
-# news: takes what the guest has written to the results since the last time, shows it
+# news: reads the new lines in the guest's results, shows them
 # without the protocol's own lines, and sets boot_ms and status by those. Fails when there
 # may be more: a guest that never stops printing must not keep the clock from being read.
 news()
@@ -452,7 +452,7 @@ in_scratch()
 	"$TOP/scripts/build" in "$flavour" bash -c 'set -- "$OUT/$0"; '"$1" "${scratch##*/}"
 }
 
-# write_junit CODE WHY: the results, and WHY the run is red where that is no test's.
+# write_junit CODE WHY: the results, and WHY if the run is red without a failed test.
 write_junit()
 {
 	local why=()
@@ -478,8 +478,8 @@ decode()
 }
 
 # races: takes the headline off those of KCSAN's reports that vmtest/kcsan.known lists, and
-# prints rows for the others. All of them move to the end of the console, decoded: to decode
-# what SysRq l, which tests use, printed would take a quarter of an hour.
+# prints rows for the others. All of them move to the end of the console, decoded: decoding
+# the output of SysRq l, which tests use, would take a quarter of an hour.
 races()
 {
 	local all new reports='/BUG: KCSAN: / { left = 200 } (left > 0) == want; /==========/ { left = 0 } { left-- }'

@@ -134,7 +134,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	sed -i 's/no such hook/another hook/' "$top/vmtest/expect.base"
 	ci run
 	[ "$status" = 1 ]
-	[[ $output == *"on base it does not say 'another hook'"* ]]
+	[[ $output == *"on base it does not print 'another hook'"* ]]
 	for file in "$top/build/linux/tools/lib/test.c" "$tests/shared.h" "$top/scripts/build"; do
 		cp "$file" "$BATS_TEST_TMPDIR/was"
 		echo "# y" >>"$file"
@@ -183,7 +183,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 		[[ $* == *print-accel* ]] || { trap "echo ended $f >>$CALLS; exit 143" TERM; printf "  ok 1 a\\n  not ok 2 b\\n"; sleep 60 >/dev/null 2>\&1 3>\&- \& wait; }' \
 		"$top/vmtest/vmtest.sh"
 	: >"$CALLS"
-	# What runs in the background has Ctrl-C ignored, unless it is told otherwise.
+	# Background processes ignore Ctrl-C by default.
 	setsid env --default-signal=INT "$top/scripts/ci" run >"$CALLS.out" 2>&1 3>&- &
 	pid=$!
 	until grep -q '[.][.][.] tests on base and series: .* s, 4 of 6 results' "$CALLS.out"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016  # for the scripts that are written
-# What README.md and doc/ show: commands, options, files, tests, messages and interfaces exist.
+# Commands, options, files, tests, messages and interfaces in README.md and doc/ exist.
 
 setup_file()
 {

@@ -18,7 +18,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Iterator
 
-# Programs of the host, of whose options nothing is known here.
+# Programs of the host, whose options are not checked.
 HOST = {"git", "cd", "$EDITOR", "head"}
 SEPARATORS = {"&&", "|", ";"}
 # Options of vmtest.sh whose values are checked.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016  # expanded elsewhere
 # scripts/fetch and the host package check, with curl, apt-get and df replaced by
-# scripts that say what the test wants.
+# scripts that print the lines that a test needs.
 
 load helper
 
@@ -26,7 +26,7 @@ fake()
 	chmod +x "$BIN/$1"
 }
 
-# kernel_org TARBALL [CHECKSUM]: what curl finds there.
+# kernel_org TARBALL [CHECKSUM]: files for curl.
 kernel_org()
 {
 	local sum
@@ -37,7 +37,7 @@ kernel_org()
 	esac"
 }
 
-# debian DIR VERSION: what apt-get finds there; prints the tarball's checksum.
+# debian DIR VERSION: a package for apt-get; prints the tarball's checksum.
 debian()
 {
 	mkdir -p "$HOME/deb/DEBIAN" "$HOME/deb/usr/src"
@@ -64,7 +64,7 @@ debian()
 	KERNEL=/nonexistent run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
 	[ "${#lines[@]}" = 1 ]
-	[[ $output == *"KERNEL=/nonexistent is no kernel tree"* ]]
+	[[ $output == *"KERNEL=/nonexistent is not a kernel tree"* ]]
 }
 
 @test "fetch: KERNEL comes first, without its build and its repository" {
@@ -78,7 +78,7 @@ debian()
 	[ ! -e "$HOME/out/.git" ]
 }
 
-@test "fetch: the cache comes before the network, and says where it once came from" {
+@test "fetch: the cache comes before the network, and the origin is printed" {
 	cached "$HOME/linux-7.3.4"
 	run "$SCRIPTS/fetch" source
 	[ "$status" = 0 ]
@@ -99,7 +99,7 @@ debian()
 	[[ $output == *"kernel source: kernel.org"* ]]
 }
 
-@test "fetch: no network ends in one line that says what to do" {
+@test "fetch: without a network one line has the way out" {
 	run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
 	[[ ${lines[-1]} == *"connect to a network, or name a tree with KERNEL="* ]]
@@ -187,7 +187,7 @@ debian()
 		debian "$HOME/linux-$v" "$v-1"
 		run "$SCRIPTS/fetch" source
 		[ "$status" = 1 ]
-		[[ $output == *"Debian offers $v, patches/BASE asks for 7.3.4"* ]]
+		[[ $output == *"Debian offers $v, patches/BASE requires 7.3.4"* ]]
 	done
 }
 
@@ -255,7 +255,7 @@ debian()
 	[[ $output == *"the host lacks: pahole>=1.26"* ]]
 	TOOLCHAIN=other run "$SCRIPTS/fetch" root
 	[ "$status" = 1 ]
-	# What a root takes, in one answer.
+	# All that a root needs, in one answer.
 	run "$SCRIPTS/fetch" needs
 	[[ $output == *"bwrap=bubblewrap"*"mmdebstrap=mmdebstrap"* ]]
 }

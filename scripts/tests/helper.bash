@@ -4,7 +4,7 @@
 
 SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Everything that the scripts write goes below the test's own directory.
+# The scripts write everything below the test's own directory.
 sandbox()
 {
 	unset KERNEL TOOLCHAIN

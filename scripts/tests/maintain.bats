@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# scripts/series rebase and mail on a synthetic tree, and bisect with what builds and
-# boots stubbed; style needs a kernel and is run on the real one.
+# scripts/series rebase and mail on a synthetic tree, and bisect with stubs for build and
+# boot; style needs a kernel and is run on the real one.
 
 load helper
 
@@ -27,7 +27,7 @@ maintainer_tree()
 	git -C "$1" tag v7.3.4
 }
 
-# stubs: copies of the scripts beside stubs, which log what is asked of them. A file
+# stubs: copies of the scripts beside stubs, which log their calls. A file
 # with BROKEN in it does not compile, one with WARN does with a warning.
 stubs()
 {
@@ -71,7 +71,7 @@ stubs()
 	commit "selftests/bpf_provenance: Add a config"
 }
 
-# bisect [FIRST [LAST]]: what it asks is in $asked, subjects between commas.
+# bisect [FIRST [LAST]]: the subjects that it tests are in $asked, between commas.
 bisect()
 {
 	rm -f "$HOME/asked"
@@ -92,7 +92,7 @@ bisect()
 	"$SCRIPTS/series" check
 }
 
-@test "series rebase: a conflict stops, is resolved, and goes on" {
+@test "series rebase: a conflict stops, is resolved, and the rebase continues" {
 	made_series
 	tiny_kernel "$HOME/new" 7.3.9
 	sed -i 's/return 2;/return 222;/' "$HOME/new/lib/a.c"
@@ -160,7 +160,7 @@ bisect()
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch
 	[ "$status" = 1 ]
-	# What another series adds to MAINTAINERS is no part of this one.
+	# Lines of MAINTAINERS that another series adds are not part of this one.
 	echo "int more;" >>"$LINUX/lib/b.c"
 	commit "lib: More"
 	"$SCRIPTS/series" export --series series-b
@@ -255,7 +255,7 @@ bisect()
 		[ "$status" = 0 ]
 		[ "$asked" = "$all" ]
 	done
-	# A test that changes is asked for, and not the kernels behind it; nor is the base.
+	# A changed test is built, but not the kernels after it, nor the base.
 	git -C "$LINUX" reset -q --hard HEAD~3
 	echo "int more;" >>"$LINUX/tools/testing/selftests/t/t.c"
 	commit "selftests/t: More"
@@ -269,7 +269,7 @@ bisect()
 	[ "$status" = 0 ]
 	[ "$asked" = "lib: More" ]
 	[[ $output == *"each of patches 1 to 5 "*"1 asked"* ]]
-	# Except for what it has not said yet.
+	# Except for warnings of a file that was not compiled before.
 	echo "int more;" >"$LINUX/lib/else.c"
 	commit "lib: Something else"
 	bisect
@@ -295,7 +295,7 @@ bisect()
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "selftests/t: Add a test" ]
-	# In the order of the patches, without those that are gone; no line is no knowledge.
+	# In the order of the patches, without those that were removed.
 	[ "$(sed -n 's/^[0-9a-f]\{40\} //p' "$CACHE/bisected" | paste -sd,)" = \
 		"selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config" ]
 	grep -q "^# what it is" "$CACHE/bisected"
@@ -343,7 +343,7 @@ bisect()
 	[ "$(cat "$CACHE/bisected")" = "# what it is" ]
 }
 
-@test "series bisect: a compiler or a sparse that says nothing is not taken for a clean file" {
+@test "series bisect: a compiler or a sparse without output is not taken for a clean file" {
 	local asked
 	made_series
 	stubs

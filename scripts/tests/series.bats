@@ -68,7 +68,7 @@ setup() { sandbox; }
 	run "$SCRIPTS/series" export
 	[ "$status" != 0 ]
 	grep -q "by hand" "$COPIES/kernel/lib/new.c"
-	# Doing what it says helps.
+	# The printed command helps.
 	cp "$COPIES/kernel/lib/new.c" "$LINUX/lib/new.c"
 	commit "fixup"
 	git -C "$LINUX" show HEAD~1:lib/new.c >"$COPIES/kernel/lib/new.c"
@@ -156,7 +156,7 @@ setup() { sandbox; }
 
 @test "series: a patch that would need fuzz is refused" {
 	made_series
-	# One line of context is not what the base has.
+	# One line of context differs from the base.
 	sed -i 's/^ int f2(void)$/ int f2(int x)/' "$PATCHES"/series-a/lib-Return-22.patch
 	grep -q 'f2(int x)' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
@@ -512,11 +512,11 @@ setup() { sandbox; }
 	made_series
 	run "$SCRIPTS/series" apply "$HOME/nowhere"
 	[ "$status" != 0 ]
-	[[ $output == *"is no directory"* ]]
+	[[ $output == *"is not a directory"* ]]
 	mkdir "$HOME/empty"
 	run "$SCRIPTS/series" apply "$HOME/empty"
 	[ "$status" != 0 ]
-	[[ $output == *"is no kernel tree"* ]]
+	[[ $output == *"is not a kernel tree"* ]]
 }
 
 @test "series: one that needs another without saying so is refused" {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# That the programs of scripts/fuzz find faults of a parser and of a tree: what they report
-# of the series' means something only then.
+# The programs of scripts/fuzz find planted faults of a parser and of a tree: only then does
+# a run without reports show anything.
 
 setup() { TOP=$BATS_TEST_DIRNAME/../..; }
 

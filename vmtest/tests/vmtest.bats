@@ -10,19 +10,19 @@ setup_file()
 	export ACCEL=${ACCEL:-tcg}
 }
 
-# With a mark on QEMU's command line, by which it is found again; and what is left of a
-# run that was killed goes with the test.
+# With a mark on QEMU's command line, to find it again. Files of a killed run are removed
+# with those of the test.
 setup()
 {
 	mark=mark.$$.$BATS_TEST_NUMBER
-	# Not what it runs in.
+	# Only QEMU, without the process that started it.
 	qemu="(^|/)qemu-system[^ ]* .* $mark "
 	options=(--no-build --accel "$ACCEL" --append "$mark")
 	export TMPDIR=$BATS_TEST_TMPDIR/tmp
 	mkdir "$TMPDIR"
 }
 
-# vm OPTIONS...: Of a test that fails, bats prints what vmtest.sh said, and this how it ended.
+# vm OPTIONS...: for a test that fails, bats prints the output, and this the exit status.
 vm()
 {
 	run "$VMTEST" "${options[@]}" "$@"
@@ -33,7 +33,7 @@ vm()
 vm_in_background()
 {
 	local out=$BATS_TEST_TMPDIR/out
-	# What runs in the background has Ctrl-C ignored, unless it is told otherwise.
+	# Background processes ignore Ctrl-C by default.
 	setsid env --default-signal=INT "$VMTEST" "${options[@]}" "$@" >"$out" 2>&1 3>&- &
 	vmtest_pid=$!
 	until grep -q booted "$out"; do
@@ -43,8 +43,8 @@ vm_in_background()
 	pgrep -f "$qemu"
 }
 
-# A QEMU that was killed with what it ran in is there for some milliseconds more; one
-# that was left behind stays. Without bats' run, which would forget what vm said.
+# A killed QEMU needs some milliseconds to exit; a forgotten one does not exit. Without bats'
+# run, which would discard the output of vm.
 teardown()
 {
 	local rc
@@ -54,7 +54,7 @@ teardown()
 		[ "$rc" != 1 ] || return 0
 		sleep 0.1
 	done
-	echo "QEMU was left behind"
+	echo "QEMU is still running"
 	pkill -KILL -f "$mark"
 	false
 }

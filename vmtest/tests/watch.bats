@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016  # expanded elsewhere
-# The loop of vmtest.sh that watches a guest, with a script in QEMU's place: what the
-# verdict depends on is written to the console and the results at a known time, and no
+# The loop of vmtest.sh that watches a guest, with a script in QEMU's place: it
+# writes the console and the results at fixed times, and no
 # kernel is needed. vmtest.bats has the same with real guests.
 
 setup()
@@ -13,8 +13,8 @@ setup()
 	touch "$BATS_TEST_TMPDIR/bzImage"
 }
 
-# machine COMMANDS: what QEMU does. $results and $console are its files, $token is what
-# the guest marks its own lines with.
+# machine COMMANDS: the actions of QEMU. $results and $console are its files, $token is the
+# guest's mark for its own lines.
 machine()
 {
 	cat >"$QEMU" <<-'X'
@@ -186,7 +186,7 @@ race()
 	[ "$status" = 0 ]
 	read -r -a used <<<"$(sed -n 's/^look //p' <<<"$output" | paste -sd' ')"
 	[ "${#used[@]}" = 4 ]
-	# 50 passes: 5 ms for each are ten times what they take.
+	# 50 passes: 5 ms each is ten times their usual time.
 	echo "seconds of CPU in 5 s: $((used[2] - used[0])) / $(getconf CLK_TCK)"
 	[ $(((used[2] - used[0]) * 4)) -lt "$(getconf CLK_TCK)" ]
 	[ "${used[1]}" = "${used[3]}" ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# What KASAN, lockdep, the leak detector and the runner have to notice.
+# Faults that KASAN, lockdep, the leak detector and the runner must report.
 
 load ../faults
 
@@ -48,7 +48,7 @@ load ../faults
 
 @test "faults: a hang with interrupts off" {
 	commit hang --silence-timeout 20
-	# Who notices first: the runner, or the kernel, which panics then.
+	# The first to report: the runner, or the kernel, which panics then.
 	case $status in
 	7) [[ $output == *"nothing was printed for 20 s"* ]] ;;
 	4) [[ $output == *[Ll]"ockup"* || $output == *"LOCKUP"* ]] ;;

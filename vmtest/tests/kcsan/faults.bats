@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# What KCSAN has to notice.
+# Faults that KCSAN must report.
 
 load ../faults
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# What only a PREEMPT_RT kernel notices.
+# Faults that only a PREEMPT_RT kernel reports.
 
 load ../faults
 
