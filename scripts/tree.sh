@@ -41,7 +41,7 @@ keep()
 		name=series-previous-$n
 	done
 	plain_git -C "$LINUX" branch -q "$name" "$1"
-	say "build/linux: what was there stays as branch $name"
+	say "build/linux: its previous state stays as branch $name"
 }
 
 patches_sum() { (cd "$PATCHES" && { cat BASE series; patch_list | xargs -r cat; } | sha256sum); }

@@ -59,6 +59,7 @@ commands()
 # A tree with the files of base that the series touches, and a copy of this checkout.
 @test "docs: the commands to change, apply and send patches work as they are shown" {
 	local linux=${BUILD:-$TOP/build}/linux dir=$BATS_TEST_TMPDIR tree f
+	local -A seen=()
 	git -C "$linux" rev-parse -q --verify base >/dev/null || skip "there is no build/linux: scripts/series tree"
 	mkdir -p "$dir"/{repo,linux,home}
 	cp -r "$TOP"/{Makefile,MAINTAINERS,README.md,doc,kernel,patches,scripts,selftests,tools,vmtest} "$dir/repo"
@@ -84,6 +85,9 @@ commands()
 	{
 		printf '%s\n' 'set -eu' 'edit() { echo "/* edited */" >>"$1"; }'
 		commands | awk -F '\t' '$3 == "run" { print $1 }' | while IFS= read -r f; do
+			# Once is enough of those that take long.
+			[[ $f != scripts/* || -z ${seen[$f]:-} ]] || continue
+			seen[$f]=1
 			printf 'echo "\$ %s"\n' "${f//\$/\\$}"
 			case $f in
 			*'commit --fixup=COMMIT FILE'*) echo "edit net/core/filter.c" ;;

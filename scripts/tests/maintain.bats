@@ -242,7 +242,7 @@ bisect()
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "" ]
-	[[ $output == *"each of patches 1 to 4 is known"* ]]
+	[[ $output == *"each of patches 1 to 4 passed before"* ]]
 	# Only its message.
 	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid commit -q --amend \
 		-m "selftests/bpf_provenance: Add a config" -m "Another reason."
@@ -268,7 +268,7 @@ bisect()
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "lib: More" ]
-	[[ $output == *"each of patches 1 to 5 "*"1 asked"* ]]
+	[[ $output == *"each of patches 1 to 5 "*"1 tested"* ]]
 	# Except for warnings of a file that was not compiled before.
 	echo "int more;" >"$LINUX/lib/else.c"
 	commit "lib: Something else"
@@ -284,7 +284,7 @@ bisect()
 	bisect 2 3
 	[ "$status" = 0 ]
 	[ "$asked" = "$base,lib: Return 22,lib: Add new.c" ]
-	[[ $output == *"each of patches 2 to 3 builds"*"2 asked"* ]]
+	[[ $output == *"each of patches 2 to 3 builds"*"2 tested"* ]]
 	bisect --list 1 3
 	[ "$status" = 0 ]
 	[ "$asked" = "" ]

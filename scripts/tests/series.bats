@@ -104,7 +104,7 @@ setup() { sandbox; }
 	sed -i 's/^Date: .*/Date: Thu, 1 Jan 2026 00:00:00 +0000 (by hand)/' "$PATCHES"/series-a/lib-Return-22.patch
 	run "$SCRIPTS/series" check
 	[ "$status" != 0 ]
-	[[ $output == *"not what an export writes"* ]]
+	[[ $output == *"differs from an export"* ]]
 }
 
 @test "series: a series that stands before its dependency is refused" {
