@@ -90,6 +90,7 @@ class Checker:
         self.help = {path.name: path.read_text() for path in help_dir.iterdir()}
         makefile = (top / "Makefile").read_text()
         self.targets = {t for line in re.findall(r"^([a-z][a-z -]*):", makefile, re.M) for t in line.split()}
+        self.targets.add("headers")     # the kernel's, in a patched tree
         self.variables = set(re.findall(r"\$\(([A-Z]+)\)|\b([A-Z_]+)=", makefile))
         self.variables = {name for pair in self.variables for name in pair if name}
         # Those that the runner hands to the tests.
