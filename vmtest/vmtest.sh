@@ -21,6 +21,7 @@
 #       --append ARGS    further kernel arguments
 #       --boot-timeout S, --silence-timeout S, --test-timeout S,
 #       --shutdown-timeout S
+#       --longer S       added to the silence and test time-outs
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
 #                        its console matches
 #       --file FILE      put it into the guest, in /mnt
@@ -66,7 +67,7 @@ KVM=${KVM:-/dev/kvm}
 flavour=series kernel="" nobuild="" tests="" exclude="" shell="" gdb="" accel=auto print_accel="" icount="" files=()
 modules=""
 smp=2 memory=2048 append="" boot_timeout=120 silence_timeout=300 test_timeout=2400
-shutdown_timeout=60 expect_panic="" ktap="" junit="" log="" quiet="" command=()
+shutdown_timeout=60 longer=0 expect_panic="" ktap="" junit="" log="" quiet="" command=()
 
 # needs FLAVOUR: sets options, and exports the variables for the tests.
 needs()
@@ -103,7 +104,7 @@ while [ $# -gt 0 ]; do
 	--modules) modules=1 ;;
 	--) shift; command=("$@"); break ;;
 	-f|--flavour|-k|--kernel|-t|--test|-x|--exclude|--accel|--smp|--memory|--append|\
-	--boot-timeout|--silence-timeout|--test-timeout|--shutdown-timeout|\
+	--boot-timeout|--silence-timeout|--test-timeout|--shutdown-timeout|--longer|\
 	--expect-panic|--file|--ktap|--junit|--log)
 		[ $# -ge 2 ] || die "$1 needs a value"
 		case $1 in
@@ -119,6 +120,7 @@ while [ $# -gt 0 ]; do
 		--silence-timeout) silence_timeout=$2 ;;
 		--test-timeout) test_timeout=$2 ;;
 		--shutdown-timeout) shutdown_timeout=$2 ;;
+		--longer) longer=$2 ;;
 		--expect-panic) expect_panic=$2 ;;
 		--file) files+=("$2") ;;
 		--ktap) ktap=$2 ;;
@@ -135,9 +137,10 @@ if [ -n "$icount" ]; then
 	append="clocksource=tsc tsc=reliable $append"
 fi
 [[ $accel =~ ^(auto|kvm|tcg)$ ]] || die "--accel $accel: auto, kvm or tcg"
-for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout"; do
+for n in "$smp" "$memory" "$boot_timeout" "$silence_timeout" "$test_timeout" "$shutdown_timeout" "$longer"; do
 	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is not a number"
 done
+silence_timeout=$((silence_timeout + longer)) test_timeout=$((test_timeout + longer))
 # Old files must not be taken for this run's, also if it fails.
 for f in "$ktap" "$junit" "${log:+$log/console}" "${log:+$log/results}" "${log:+$log/qemu.log}"; do
 	# Neither a device nor the target of a link.

@@ -15,6 +15,6 @@ commit()
 {
 	local fault=$1
 	shift
-	run "$VMTEST" --no-build -f "$FLAVOUR" --boot-timeout 240 -q --file "$MODULE" "$@" -- \
+	run "$VMTEST" --no-build -f "$FLAVOUR" -q --file "$MODULE" "$@" -- \
 		bash -c "insmod /mnt/planted_faults.ko fault=$fault; true"
 }

@@ -205,6 +205,14 @@ race()
 	[[ $output == *" -m 2048 "* && $output != *TIMEOUT_SCALE* ]]
 }
 
+@test "vmtest: --longer adds to the silence time-out, whoever set it" {
+	machine 'boot; sleep 3; end 0'
+	vm --silence-timeout 1
+	[ "$status" = 7 ]
+	vm --silence-timeout 1 --longer 30
+	[ "$status" = 0 ]
+}
+
 # nest: that of guest-tests.
 nest() { bash -c "$(sed -n '/^nest()/,/^}/p' "$BATS_TEST_DIRNAME/../guest-tests"); nest \"\$@\"" - "$@"; }
 

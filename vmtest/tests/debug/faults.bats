@@ -57,7 +57,7 @@ load ../faults
 }
 
 @test "faults: an NMI test that never saw an NMI" {
-	run "$VMTEST" --no-build -f "$FLAVOUR" --boot-timeout 240 --file "$MODULE" -- bash -c \
+	run "$VMTEST" --no-build -f "$FLAVOUR" --file "$MODULE" -- bash -c \
 		"insmod /mnt/planted_faults.ko fault=no_nmi; TESTS=contexts.contexts.nmi_on_user_task /mnt/guest-tests"
 	[ "$status" = 1 ]
 	[[ $output == *"1 tests failed"* ]]
