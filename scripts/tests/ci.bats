@@ -317,7 +317,7 @@ fake_tools()
 	done
 	PATH=$BATS_TEST_TMPDIR/bin:$PATH
 	sed -i '/p.b/d' "$top/vmtest/expect.base"
-	for t in debug kcsan strict-kcsan rt modular defconfig min; do
+	for t in debug kcsan strict-kcsan rt modular defconfig cfi min; do
 		cp "$CALLS.series" "$CALLS.$t"
 	done
 }
@@ -336,7 +336,7 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	[[ $(cat "$CALLS.seen") == "core,build kernel sanitizer,vm sanitizer,bats vmtest/tests/watch.bats,mutants "[a-e]\ [a-e]\ [a-e],bats\ scripts/tests,bats\ vmtest/tests/fuzz.bats,* ]]
 	# The core, three of bats, the sanitizer's two, three mutants, perf, and the other flavours,
 	# of which off has no symbol to switch off: two each, and the warnings of min.
-	[ "${lines[-1]}" = "22 passed, 3 failed, 1 skipped" ]
+	[ "${lines[-1]}" = "24 passed, 3 failed, 1 skipped" ]
 	[[ $output == *" s  tests of the VM runner"* ]]
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
 	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
