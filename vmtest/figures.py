@@ -26,11 +26,11 @@ IMAGES = ("trampoline", "struct_ops", "dispatcher")
 
 
 def perf(args: argparse.Namespace) -> int:
-    """What guest-perf printed on both kernels: a line for each pair of perfs, one for each
-    perf test that is not Ok on both, and what is wrong."""
+    """What guest-perf printed on both kernels: a line for each pair of perfs, the counts of
+    perf's own tests, one line for each of these whose results differ, and what is wrong."""
     tally = Tally()
     runs: set[tuple[str, ...]] = set()
-    tests: dict[str, dict[str, str]] = {}
+    tests: Suite = {}
     images: dict[tuple[str, ...], list[int]] = {}
     wrong: list[str] = []
     line = "{:<8} {:<8} {:<8} {:<12} {:<12} {:>8} {:>8} {:>7} {:>9} {:>6} {:>11}".format
@@ -77,7 +77,7 @@ def perf(args: argparse.Namespace) -> int:
             if kind in ("image", "kcore", "top"):
                 continue
             if kind == "test":
-                tests.setdefault(row[0], {})[kernel] = row[1]
+                tests.setdefault(row[1], {})[kernel, row[0]] = row[2]
                 continue
             beside, record = row[:2]
             # Only this perf requests the records, and only this kernel has them.
@@ -107,19 +107,58 @@ def perf(args: argparse.Namespace) -> int:
     expected = 2 * 4 * (len(BESIDE) + len(IMAGES) + 1) + 2 * 2
     if not tally.check(len(runs) == expected):
         print(f"    FAILED: a run is missing: there are {len(runs)} of {expected}")
-    if not tally.check(bool(tests)):
-        print("    FAILED: no perf test ran")
-    for test, result in tests.items():
-        base, series = result.get("base", ""), result.get("series", "")
-        if base == series == "Ok":
-            tally.passed += 1
-            continue
-        print(f"perf test: {test}: {base} on base, {series} on series")
-        if base == series == "Skip":
-            tally.skipped += 1
-        elif not tally.check(test == "perf record BPF events of subprograms" and (base, series) == ("Skip", "Ok")):
-            print("    FAILED: another result was expected")
+    perf_suite(tests, tally)
     return tally.print()
+
+
+# Of each of perf's own tests, the result by kernel and perf.
+Suite = dict[str, dict[tuple[str, str], str]]
+OUTCOMES = ("Ok", "Skip", "FAILED!")
+# Only perf of the series has it, and only that kernel has the records.
+NEEDS_RECORDS = "perf record BPF events of subprograms"
+
+
+def worse(test: str, result: dict[tuple[str, str], str]) -> list[str]:
+    """Why the result with perf of the series, or on the series, is worse than on base."""
+    why = []
+    for kernel in KERNELS:
+        base, series = (result.get((kernel, p), "missing") for p in KERNELS)
+        if series == "missing" or base == "Ok" != series:
+            why.append(f"on {kernel}: {base} with perf of base, {series} with perf of the series")
+    for by in KERNELS:
+        base, series = (result.get((k, by), "missing") for k in KERNELS)
+        if base == "Ok" != series:
+            why.append(f"with perf of {by}: Ok on base, {series} on series")
+    if all((k, "base") not in result for k in KERNELS):
+        new = tuple(result.get((k, "series"), "missing") for k in KERNELS)
+        if new not in (("Ok", "Ok"), ("Skip", "Skip"), ("Skip", "Ok") if test == NEEDS_RECORDS else ()):
+            why.append(f"a test of the series: {new[0]} on base, {new[1]} on series")
+    return why
+
+
+def perf_suite(tests: Suite, tally: Tally) -> None:
+    """A test may fail or be skipped with base's perf on base, as most PMUs are missing."""
+    count = Counter((where, outcome) for result in tests.values() for where, outcome in result.items())
+    print(f"\nkernel   perf test of {''.join(f'{o:>9}' for o in OUTCOMES)}")
+    for where in [(k, p) for k in KERNELS for p in KERNELS]:
+        counts = [count[where, o] for o in OUTCOMES]
+        print(f"{where[0]:<8} {where[1]:<12}{''.join(f'{n:9}' for n in counts)}")
+        if not tally.check(counts[0] > 0):
+            print("    FAILED: no perf test is Ok")
+    print()
+    for test, result in tests.items():
+        outcomes = set(result.values())
+        why = worse(test, result)
+        if why or "Ok" in outcomes:
+            tally.check(not why)
+        else:
+            tally.skipped += 1
+        if why or len(outcomes) > 1:
+            print(f"perf test: {test}: " + ", ".join(f"{o} with {p} on {k}" for (k, p), o in result.items()))
+        elif outcomes == {"FAILED!"}:
+            print(f"perf test: {test}: FAILED! with each")
+        for what in why:
+            print(f"    FAILED: {what}")
 
 
 def names(args: argparse.Namespace) -> int:
