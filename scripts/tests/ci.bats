@@ -267,6 +267,22 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	[ "$(sed -n 3p "$top/doc/results.md")" = "x  ok" ]
 }
 
+@test "ci perf: a green run's tables are written" {
+	local doc=$top/doc/results.md
+	mkdir -p "$top/doc" "$top/build/log"
+	printf '<!-- %s -->\n<!-- end of %s -->\n' perf perf perf-tests perf-tests names names >"$doc"
+	printf '%s\n' 'kernel record' 'base base' '' 'kernel perf test of' 'base 7' '' 'perf test: x: FAILED! with each' '3 0 0' \
+		>"$top/build/log/perf.table"
+	printf '%s\n' 'kernel by' 'base perf' '1 0 0' >"$top/build/log/names.table"
+	sed -i 's/^\tperf_all$/\tpassed=4 failed=${FAILS}/' "$top/scripts/ci"
+	FAILS=1 ci perf
+	[ "$status" = 1 ]
+	[ "$(wc -l <"$doc")" = 6 ]
+	FAILS=0 ci perf
+	[ "$status" = 0 ]
+	[ "$(paste -sd, "$doc")" = '<!-- perf -->,```,kernel record,base base,```,<!-- end of perf -->,<!-- perf-tests -->,```,kernel perf test of,base 7,```,<!-- end of perf-tests -->,<!-- names -->,```,kernel by,base perf,```,<!-- end of names -->' ]
+}
+
 @test "ci check-debug: every flavour that doc/testing.md lists, with all counts" {
 	local f flavours
 	mapfile -t flavours < <(sed -n '/^| flavour | kernel |/,/^$/s/^| `\([a-z-]*\)` .*/\1/p' \
