@@ -116,10 +116,15 @@ Suite = dict[str, dict[tuple[str, str], str]]
 OUTCOMES = ("Ok", "Skip", "FAILED!")
 # Only perf of the series has it, and only that kernel has the records.
 NEEDS_RECORDS = "perf record BPF events of subprograms"
+# A busy machine takes longer than 1,000 polls to run a workload: 5 of 36 runs failed with
+# perf of base, and 4 of 36 with perf of the series.
+UNSTABLE = ("Number of exit events of a simple workload",)
 
 
 def worse(test: str, result: dict[tuple[str, str], str]) -> list[str]:
     """Why the result with perf of the series, or on the series, is worse than on base."""
+    if test in UNSTABLE:
+        return []
     why = []
     for kernel in KERNELS:
         base, series = (result.get((kernel, p), "missing") for p in KERNELS)
@@ -149,7 +154,7 @@ def perf_suite(tests: Suite, tally: Tally) -> None:
     for test, result in tests.items():
         outcomes = set(result.values())
         why = worse(test, result)
-        if why or "Ok" in outcomes:
+        if why or "Ok" in outcomes and test not in UNSTABLE:
             tally.check(not why)
         else:
             tally.skipped += 1
