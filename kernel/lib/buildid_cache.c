@@ -13,7 +13,8 @@
  *  2. A writer raises i_writecount first, in get_write_access(), then reads
  *     IOP_BUILD_ID, and removes the entry if the flag is set, pending or not.
  *     Both sides have a full barrier between their store and their load, so at
- *     least one of them sees the other.
+ *     least one of them sees the other. It clears the flag after that, with a
+ *     release: if a second writer does not see the flag, there is no entry.
  *  3. A writer that was done before the fill read i_writecount may not have seen
  *     the flag. put_write_access() releases the count that it lowers, the fill
  *     acquires it: the fill sees the writes of that writer.
@@ -21,8 +22,9 @@
  *     own pending entry is still in the table. A different entry is not enough: a
  *     writer may have been there in the meantime, and another fill begun.
  *
- * All four barriers are needed: Documentation/litmus-tests/build-id/
- * fill-against-writer.litmus. Point 3 relies on writes being complete before
+ * All of these barriers are needed: see fill-against-writer.litmus and
+ * two-writers-against-reader.litmus in Documentation/litmus-tests/build-id. Point 3
+ * relies on writes being complete before
  * the access is put. write() returns before its file can be put. The store of
  * another thread to a shared mapping is complete when munmap() has flushed the
  * TLB of its CPU, and the mapping has a reference to the file until then. Direct
@@ -37,6 +39,8 @@
  *  - Changes below the file system: to its block device, or to the file of a
  *    loop device, while it is mounted. A pNFS client with a block layout of a file on
  *    XFS writes to the device, too; only a file that it has opened for write counts.
+ *    So does swap to a swap file. No entry exists until swapoff(), but that leaves the
+ *    old pages in the page cache, and the next fill reads them. Root alone can do it.
  *  - A page that a device continues to write to after the last writer has closed
  *    the file. So a fill leaves out pages that may be pinned. Plain references
  *    do not count, as most are held to read: with them, direct I/O of NFS and Ceph
@@ -183,14 +187,21 @@ void __build_id_cache_forget(struct inode *inode)
 
 	/* The flag was set under i_lock, when the table existed. */
 	guard(spinlock)(&inode->i_lock);
-	WRITE_ONCE(inode->i_opflags, inode->i_opflags & ~IOP_BUILD_ID);
 	b = bucket_of(inode);
-	guard(spinlock)(&b->lock);
-	e = bucket_find(b, inode);
-	if (!e)
-		return;
-	bucket_remove(b, e);
-	trace_build_id_invalidate(inode, 0);
+	scoped_guard(spinlock, &b->lock) {
+		e = bucket_find(b, inode);
+		if (e) {
+			bucket_remove(b, e);
+			trace_build_id_invalidate(inode, 0);
+		}
+	}
+	/*
+	 * Last, and with a release: a second writer that does not see the flag does not
+	 * wait for i_lock. A reader that begins after its write must not find the entry.
+	 * Pairs with the load in build_id_cache_forget():
+	 * Documentation/litmus-tests/build-id/two-writers-against-reader.litmus.
+	 */
+	smp_store_release(&inode->i_opflags, inode->i_opflags & ~IOP_BUILD_ID);
 }
 EXPORT_SYMBOL(__build_id_cache_forget);
 

@@ -37,6 +37,7 @@ static void put_last(struct irq_work *work)
 	struct last_put *last = container_of(work, struct last_put, work);
 	struct folio *folio = last->folio;
 
+	/* last->folio was read. Pairs with test_and_set_bit_lock() in reserve_put(). */
 	clear_bit_unlock(0, &last->reserved);
 	folio_put(folio);
 }
@@ -161,7 +162,10 @@ static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *
 	} else if (unpinned && folio_may_be_written_by_device(folio)) {
 		copied = -EBUSY;
 	} else {
-		/* Contents after the count: a device has written before it drops its pin. */
+		/*
+		 * Contents after the count: a device has written before its pin is
+		 * dropped. Pairs with the atomic operation in gup_put_folio().
+		 */
 		smp_rmb();
 		offset = pos - folio_pos(folio);
 		len = min(len, folio_size(folio) - offset);

@@ -227,9 +227,11 @@ static void report_files(const char *x, char *path)
 static void bench_files(void)
 {
 	static const char cache[] = "/proc/sys/kernel/build_id_cache";
-	int user = make_stack_map();
+	struct setting off = {};
 	char path[256];
+	int user;
 
+	user = make_stack_map();
 	if (user < 0)
 		die("stack map");
 	snprintf(tiny, sizeof(tiny), "%s/tiny", scratch);
@@ -238,9 +240,9 @@ static void bench_files(void)
 	if (copy_file("tiny", tiny))
 		die(tiny);
 	report_files("kept", path);
-	write_value(cache, "0");
+	setting_change(&off, cache, "0");
 	report_files("off", path);
-	write_value(cache, "1");
+	setting_restore(&off);
 	copy_frames(1, true);
 	unlink(tiny);
 	close(user);

@@ -14,7 +14,8 @@
  *  unload.*	the ways to unload a program, and the task that does it
  *  storm.*	10,000 programs with one tag and name on two CPUs: attribute addresses
  *  stream.*	lost records, including those of a link to 2,000 functions; records
- *		that a listener must not get; the forms of a record and of a ring
+ *		that a listener must not get; the forms of a record and of a ring; a
+ *		task that is to be preempted while it emits
  *  fuzz.*	programs, trampolines and listeners come and go at random
  *  listeners.*	1, 8 and 64 of them
  *
@@ -26,6 +27,8 @@
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/compiler.h>
+#include <linux/hw_breakpoint.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -50,9 +53,18 @@
 #include "fuzz.h"
 #include "perf_ring.h"
 
-/* The example from the documentation. */
+/* The example from the documentation; a test makes its allocations fail. */
+static bool no_memory;
+
+static void *reader_realloc(void *old, size_t size)
+{
+	return no_memory ? NULL : realloc(old, size);
+}
+
 #define READER_NO_MAIN
+#define realloc reader_realloc
 #include "../../../../Documentation/userspace-api/perf_bpf_event_reader.c"
+#undef realloc
 
 #define RING_PAGES 64
 #define MAX_FUNCTIONS 256
@@ -666,7 +678,7 @@ FIXTURE(ksymbol)
 	struct bpf_link *link;
 	int trampolines[TRAMPOLINES];
 	int nr_trampolines;
-	bool jit_off;
+	struct setting jit;
 };
 
 FIXTURE_SETUP(ksymbol)
@@ -706,8 +718,7 @@ FIXTURE_TEARDOWN(ksymbol)
 		close(self->trampolines[--self->nr_trampolines]);
 	bpf_link__destroy(self->link);
 	bpf_event__destroy(self->skel);
-	if (self->jit_off)
-		write_value(JIT_ENABLE, "1");
+	setting_restore(&self->jit);
 	/* Some are freed after a grace period: not during the next test. */
 	while (take_all(&self->ev, &self->rings), count_left(&self->ev) > 0)
 		usleep(1000);
@@ -758,7 +769,7 @@ TEST_F(ksymbol, struct_ops_before_reg)
 
 	f = fopen("/sys/bus/event_source/devices/kprobe/type", "r");
 	if (!f)
-		SKIP(return, "no kprobe events");
+		SKIP(return, "needs CONFIG_KPROBE_EVENTS");
 	ASSERT_EQ(1, fscanf(f, "%u", &attr.type));
 	fclose(f);
 	attr.config = 0;
@@ -826,11 +837,10 @@ TEST_F(ksymbol, no_jit)
 {
 	int fd, i, err, symbols = 0, loads = 0;
 
-	err = write_value(JIT_ENABLE, "0");
+	err = setting_change(&self->jit, JIT_ENABLE, "0");
 	if (err == -EINVAL)
 		SKIP(return, "CONFIG_BPF_JIT_ALWAYS_ON");
 	ASSERT_EQ(0, err);
-	self->jit_off = true;
 	fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
 	ASSERT_LE(0, fd);
 	close(fd);
@@ -889,22 +899,17 @@ TEST_F(ksymbol, exception_callback)
 
 FIXTURE(attr)
 {
-	char paranoid[16];
+	struct setting paranoid;
 };
 
 FIXTURE_SETUP(attr)
 {
-	int fd = open(PARANOID, O_RDONLY | O_CLOEXEC);
-
-	ASSERT_LE(0, fd);
-	ASSERT_LT(0, read(fd, self->paranoid, sizeof(self->paranoid) - 1));
-	close(fd);
 	ASSERT_EQ(0, pin_to_cpu(0));
 }
 
 FIXTURE_TEARDOWN(attr)
 {
-	write_value(PARANOID, self->paranoid);
+	setting_restore(&self->paranoid);
 }
 
 static int try_open(const struct perf_event_attr *attr)
@@ -954,7 +959,7 @@ TEST_F(attr, unprivileged)
 	attr.exclude_kernel = 1;
 	plain = attr;
 	attr.bpf_subprog = 1;
-	ASSERT_EQ(0, write_value(PARANOID, "2"));
+	ASSERT_EQ(0, setting_change(&self->paranoid, PARANOID, "2"));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
@@ -1128,7 +1133,7 @@ FIXTURE(subprog)
 	struct bpf_link *link;
 	int trampolines[TRAMPOLINES];
 	int nr_trampolines;
-	bool jit_off;
+	struct setting jit;
 };
 
 FIXTURE_SETUP(subprog)
@@ -1143,8 +1148,7 @@ FIXTURE_TEARDOWN(subprog)
 		close(self->trampolines[--self->nr_trampolines]);
 	bpf_link__destroy(self->link);
 	bpf_event__destroy(self->skel);
-	if (self->jit_off)
-		write_value(JIT_ENABLE, "1");
+	setting_restore(&self->jit);
 	perf_rings_close(&self->rings);
 	forget(&self->ev);
 }
@@ -1506,7 +1510,7 @@ FIXTURE_SETUP(fail_nth)
 	self->prog = -1;
 	ASSERT_EQ(0, pin_to_cpu(0));
 	if (faults_open(&self->faults))
-		SKIP(return, "needs a kernel with fault injection, as the debug one");
+		SKIP(return, NEEDS_FAULT_INJECTION);
 	ASSERT_EQ(0, open_listener(_metadata, &self->rings, RING_PAGES));
 	if (variant->what == TRAMPOLINE) {
 		struct btf *btf = btf__load_vmlinux_btf();
@@ -1611,11 +1615,10 @@ TEST_F(subprog, no_jit)
 	struct truth t;
 	int fd, err;
 
-	err = write_value(JIT_ENABLE, "0");
+	err = setting_change(&self->jit, JIT_ENABLE, "0");
 	if (err == -EINVAL)
 		SKIP(return, "CONFIG_BPF_JIT_ALWAYS_ON");
 	ASSERT_EQ(0, err);
-	self->jit_off = true;
 	fd = load_zero(BPF_PROG_TYPE_SOCKET_FILTER);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, get_truth(&t, fd));
@@ -2153,7 +2156,7 @@ FIXTURE(stream)
 	struct perf_rings rings, small;
 	struct events ev, some;
 	struct perf_event_attr attr;
-	bool cpu1_off;
+	struct setting cpu1;
 };
 
 FIXTURE_SETUP(stream)
@@ -2173,8 +2176,7 @@ FIXTURE_SETUP(stream)
 
 FIXTURE_TEARDOWN(stream)
 {
-	if (self->cpu1_off)
-		write_value("/sys/devices/system/cpu/cpu1/online", "1");
+	setting_restore(&self->cpu1);
 	perf_ring_close(&self->ring);
 	perf_ring_close(&self->other);
 	perf_rings_close(&self->rings);
@@ -2337,7 +2339,7 @@ TEST_F(stream, multi)
 	int i;
 
 	if (traceable_ids(ids, want) < want)
-		SKIP(return, "needs ext4, btrfs and xfs for functions to attach to");
+		SKIP(return, "needs CONFIG_EXT4_FS, CONFIG_BTRFS_FS and CONFIG_XFS_FS");
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, STORM_RING_PAGES));
 	ASSERT_EQ(0, perf_rings_open(&self->small, &self->attr, 1));
 	prog = load_fentry_multi();
@@ -2414,7 +2416,7 @@ TEST_F(stream, reader)
 {
 	struct loader loaders[2] = {};
 	const struct reader_text *t;
-	uint64_t seq = 0, texts = 0, loads = 0;
+	uint64_t seq = 0, texts = 0, loads = 0, first;
 	static struct reader rd;
 	uint32_t id;
 	int i;
@@ -2461,11 +2463,220 @@ TEST_F(stream, reader)
 	id = load_and_close();
 	ASSERT_NE(0, id);
 	ASSERT_EQ(0, reader_take(&rd));
-	for (loads = 0; (t = reader_next(&rd, 1));)
+	first = seq + 1;
+	for (loads = 0, texts = 0; (t = reader_next(&rd, 1)); texts++) {
+		EXPECT_LT(seq, t->r.seq);
+		seq = t->r.seq;
 		loads += t->r.id == id;
+	}
 	EXPECT_EQ(2, loads);
 	EXPECT_LT(0, rd.missing);
+	EXPECT_EQ(seq - first + 1, texts + rd.missing);
+	/* The latter counts records of other types too. */
 	EXPECT_LE(rd.missing, reader_lost(&rd));
+	reader_close(&rd);
+}
+
+/* It has no memory, twice, and then gets all records. */
+TEST_F(stream, reader_no_memory)
+{
+	const struct reader_text *t;
+	static struct reader rd;
+	uint32_t id[2];
+	int i, texts[2] = {};
+
+	ASSERT_EQ(0, reader_open(&rd));
+	id[0] = load_and_close();
+	ASSERT_NE(0, id[0]);
+	no_memory = true;
+	ASSERT_EQ(-ENOMEM, reader_take(&rd));
+	ASSERT_EQ(-ENOMEM, reader_take(&rd));
+	EXPECT_EQ(NULL, reader_next(&rd, 1));
+	no_memory = false;
+	id[1] = load_and_close();
+	ASSERT_NE(0, id[1]);
+	ASSERT_EQ(0, reader_take(&rd));
+	while ((t = reader_next(&rd, 1)))
+		for (i = 0; i < 2; i++)
+			texts[i] += t->r.id == id[i];
+	EXPECT_EQ(2, texts[0]);
+	EXPECT_EQ(2, texts[1]);
+	EXPECT_EQ(0, reader_lost(&rd));
+	reader_close(&rd);
+}
+
+/* A task that is to be preempted while it emits a record. */
+
+struct preemption {
+	struct perf_ring ring;		/* of a breakpoint on the number */
+	pthread_barrier_t ready;
+	struct reader *rd;
+	uint32_t id;			/* of the program that the other CPU loads */
+	uint64_t missing;
+	bool loaded, woken, woken_first, done;
+	int woken_err, read_err;
+};
+
+/* Is this the name of a static variable seq of a function? */
+static bool is_named_seq(const char *name)
+{
+	const char *end = strrchr(name, '.');
+
+	/* gcc: seq.1, clang: perf_event_bpf_text.seq */
+	return end && (!strcmp(end, ".seq") || (!strncmp(name, "seq.", 4) && end == name + 3));
+}
+
+static int open_breakpoint(struct perf_ring *r, uint64_t addr, bool wake)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_BREAKPOINT,
+		.bp_type = HW_BREAKPOINT_W,
+		.bp_addr = addr,
+		.bp_len = HW_BREAKPOINT_LEN_8,
+		.sample_period = wake,
+		.wakeup_events = wake,
+	};
+
+	return perf_ring_open(r, &attr, 0, -1, wake);
+}
+
+/*
+ * The address of the number: of the variables with its name, the one that is written
+ * twice by a load and an unload. Returns 0 if there is no such name.
+ */
+static int find_seq(uint64_t *found)
+{
+	unsigned long long addr;
+	char line[1024], type, name[128];
+	FILE *f = fopen("/proc/kallsyms", "r");
+	struct perf_ring r;
+	uint64_t writes;
+	int err = f ? 0 : -errno, names = 0;
+
+	while (!err && !*found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx %c %127s", &addr, &type, name) != 3 ||
+		    !strchr("bd", type) || !is_named_seq(name) || addr % sizeof(writes))
+			continue;
+		names++;
+		err = open_breakpoint(&r, addr, false);
+		if (err)
+			break;
+		if (!load_and_close() || read(r.fd, &writes, sizeof(writes)) != sizeof(writes))
+			err = -EIO;
+		else if (writes == 2)
+			*found = addr;
+		perf_ring_close(&r);
+	}
+	if (f)
+		fclose(f);
+	return err ?: names;
+}
+
+/* On CPU 0: once it is woken, nothing else runs there until the reader is done. */
+static void *keep_cpu(void *arg)
+{
+	struct sched_param param = { .sched_priority = 1 };
+	struct preemption *p = arg;
+	struct pollfd poll_fd = { .fd = p->ring.fd, .events = POLLIN };
+
+	p->woken_err = pin_to_cpu(0) ?:
+		       -pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
+	/* The other task on this CPU does not run again until this one sleeps in poll(). */
+	pthread_barrier_wait(&p->ready);
+	if (!p->woken_err && poll(&poll_fd, 1, 10000 * timeout_scale()) != 1)
+		p->woken_err = -ETIMEDOUT;
+	p->woken_first = !__atomic_load_n(&p->loaded, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&p->woken, true, __ATOMIC_RELEASE);
+	while (!p->woken_err && !__atomic_load_n(&p->done, __ATOMIC_ACQUIRE))
+		;
+	return NULL;
+}
+
+/* On CPU 1: takes the next number, and reads up to its record. */
+static void *read_beside(void *arg)
+{
+	struct preemption *p = arg;
+	const struct reader_text *t;
+	bool end = false;
+
+	p->read_err = pin_to_cpu(1);
+	while (!__atomic_load_n(&p->woken, __ATOMIC_ACQUIRE))
+		sched_yield();
+	if (!p->read_err && !p->woken_err)
+		p->id = load_and_close();
+	if (!p->id)
+		end = true;
+	while (!end && !p->read_err) {
+		p->read_err = reader_take(p->rd);
+		while (!end && (t = reader_next(p->rd, 0))) {
+			if (p->rd->missing > p->missing)
+				p->missing = p->rd->missing;
+			end = t->r.id == p->id;
+		}
+	}
+	__atomic_store_n(&p->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/*
+ * A task is to be preempted as soon as it has taken a number, for longer than a reader
+ * waits for a record. That must not happen before the record is in the ring: a reader on
+ * another CPU, which gets a higher number meanwhile, must not miss it.
+ */
+TEST_F(stream, preempted)
+{
+	static struct reader rd;
+	struct preemption p = { .rd = &rd, .ring.fd = -1 };
+	pthread_t keeper, reader;
+	const struct reader_text *t;
+	uint64_t addr = 0, next;
+	uint32_t id;
+	int err, fd;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, reader_open(&rd));
+	err = find_seq(&addr);
+	if (err == -ENOENT)
+		SKIP(return, "needs CONFIG_HAVE_HW_BREAKPOINT");
+	if (!err)
+		SKIP(return, "needs CONFIG_KALLSYMS_ALL");
+	ASSERT_LT(0, err)
+		TH_LOG("breakpoint: %s", strerror(-err));
+	ASSERT_NE(0, addr)
+		TH_LOG("none of %d variables named seq has the number", err);
+	id = load_and_close();
+	ASSERT_NE(0, id);
+	ASSERT_EQ(0, reader_take(&rd));
+	while ((t = reader_next(&rd, 0)))
+		;
+	ASSERT_EQ(0, rd.missing);
+	next = rd.next;
+	ASSERT_NE(0, next);
+
+	ASSERT_EQ(0, open_breakpoint(&p.ring, addr, true));
+	pthread_barrier_init(&p.ready, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&reader, NULL, read_beside, &p));
+	ASSERT_EQ(0, pthread_create(&keeper, NULL, keep_cpu, &p));
+	pthread_barrier_wait(&p.ready);
+	fd = load_functions(1);
+	__atomic_store_n(&p.loaded, true, __ATOMIC_RELEASE);
+	pthread_join(keeper, NULL);
+	pthread_join(reader, NULL);
+	perf_ring_close(&p.ring);
+
+	ASSERT_EQ(0, p.woken_err);
+	ASSERT_EQ(0, p.read_err);
+	ASSERT_LE(0, fd);
+	close(fd);
+	ASSERT_NE(0, p.id);
+	EXPECT_TRUE(p.woken_first)
+		TH_LOG("the load had returned before the other task ran");
+	/* That of the preempted task, and the first of the other CPU. */
+	EXPECT_EQ(next + 2, rd.next);
+	EXPECT_EQ(0, p.missing)
+		TH_LOG("a number was taken long before its record was there");
 	reader_close(&rd);
 }
 
@@ -2876,13 +3087,12 @@ TEST_F(stream, hotplug)
 
 	if (access(online, W_OK))
 		SKIP(return, "CPU 1 cannot be taken offline");
+	ASSERT_EQ(0, setting_change(&self->cpu1, online, "1"));
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, 256));
 	ASSERT_EQ(0, pthread_create(&l.thread, NULL, loader_main, &l));
 	while (!all_done(&l, 1)) {
-		self->cpu1_off = true;
 		ASSERT_EQ(0, write_value(online, "0"));
 		ASSERT_EQ(0, write_value(online, "1"));
-		self->cpu1_off = false;
 		if (!pin_to_cpu(1))
 			ASSERT_NE(0, load_and_close());
 		ASSERT_EQ(0, pin_to_cpu(0));

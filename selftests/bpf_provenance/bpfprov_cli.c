@@ -52,6 +52,7 @@
 #include "autobind.h"
 #include "kselftest_harness.h"
 #include "common.h"
+#include "fs.h"
 #include "net.h"
 
 #define TOOL	"./bpfprov"
@@ -723,6 +724,72 @@ TEST_F(maps, control_characters)
 	mapped_end(&mapped);
 }
 
+/* U+009B is CSI, as ESC [ is, and so is the byte 0x9b without UTF-8. U+00E4 is a letter. */
+TEST_F(maps, control_characters_8bit)
+{
+	struct mapped mapped;
+	char line[PATH_MAX];
+	struct tool t;
+
+	ASSERT_EQ(0, mapped_start(&mapped, "\302\2332J\2332K\303\244\177"));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()))));
+	EXPECT_NE(NULL, find_line(t.out, mapped.dir, "/\\302\\2332J\\2332K\303\244\\177", line,
+				  sizeof(line)));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--json", PID(getpid()))));
+	EXPECT_NE(NULL, find_line(t.out, mapped.dir, "/\\u009b2J\\ufffd2K\303\244\\u007f\"", line,
+				  sizeof(line)));
+	tool_free(&t);
+	mapped_end(&mapped);
+}
+
+/* Make @fd a sparse ELF file with 2^24 program headers, one byte of which is not a hole. */
+static int write_many_headers(int fd)
+{
+	const uint32_t count = 1 << 24;
+	const ElfW(Ehdr) e = {
+		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_phoff = 4096,
+		.e_shoff = 1024,
+		.e_ehsize = sizeof(e),
+		.e_phentsize = sizeof(ElfW(Phdr)),
+		.e_shentsize = sizeof(ElfW(Shdr)),
+		.e_phnum = PN_XNUM,
+		.e_shnum = 1,
+	};
+	const ElfW(Shdr) s = { .sh_info = count };
+
+	return pwrite(fd, &e, sizeof(e), 0) == sizeof(e) &&
+	       pwrite(fd, &s, sizeof(s), 1024) == sizeof(s) &&
+	       !ftruncate(fd, 4096 + (off_t)count * sizeof(ElfW(Phdr))) ? 0 : -1;
+}
+
+/* A file of any user that has many program headers: they are not all read at once. */
+TEST_F(maps, many_headers)
+{
+	struct mapped mapped;
+	char line[PATH_MAX];
+	struct rusage r;
+	struct tool t;
+	int fd;
+
+	ASSERT_EQ(0, mapped_start(&mapped, "many"));
+	fd = open(mapped.file, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, write_many_headers(fd));
+	close(fd);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--no-query", PID(getpid()))));
+	/* Control: it has no build ID, as others do. */
+	ASSERT_NE(NULL, find_line(t.out, mapped.file, "", line, sizeof(line)));
+	EXPECT_NE(NULL, strstr(line, " - "));
+	tool_free(&t);
+	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &r));
+	EXPECT_GT(100 << 10, r.ru_maxrss) TH_LOG("%ld KiB", r.ru_maxrss);
+	mapped_end(&mapped);
+}
+
 TEST_F(maps, vanished)
 {
 	struct tool t;
@@ -998,6 +1065,52 @@ TEST_F(events, one_page_ring)
 	tool_free(&t);
 }
 
+/*
+ * A one-page ring without a reader, and no record after the burst, which would show the gap:
+ * printed and lost records still add up.
+ */
+TEST_F(events, lost_at_end)
+{
+	int i, n = 200, fd, first;
+	long long printed = 0, lost = 0;
+	char line[1024];
+	const char *p;
+	struct tool t;
+
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json", "--ring-pages", "1")));
+	ASSERT_TRUE(tool_says(&t, "listening"));
+	first = load_two("first");
+	ASSERT_LE(0, first);
+	ASSERT_TRUE(wait_for_line(&t, "\"load\"", "first"));
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	for (i = 0; i < n; i++) {
+		fd = load_two("many");
+		ASSERT_LE(0, fd);
+		close(fd);
+	}
+	/* It is freed after a grace period: so are those before it. */
+	ASSERT_EQ(0, syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0));
+	kill(t.pid, SIGINT);
+	kill(t.pid, SIGCONT);
+	EXPECT_EQ(OK, tool_end(&t));
+	for (p = t.out; (p = find_line(p, "\"event\"", "", line, sizeof(line)));) {
+		if (strstr(line, "\"lost\""))
+			lost += json_number(line, "count");
+		else
+			printed += strstr(line, "first") || strstr(line, "many") ||
+				   strstr(line, "\"sub_id\":1,");
+	}
+	TH_LOG("%lld printed, %lld lost", printed, lost);
+	EXPECT_LT(0, lost) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, ", 0 lost")) TH_LOG("%s", t.errors);
+	if (json_number(t.out, "seq") >= 0)
+		EXPECT_LE(2 + 4 * n, printed + lost);
+	close(first);
+	tool_free(&t);
+}
+
 TEST_F(events, now)
 {
 	char id[32], line[1024];
@@ -1060,6 +1173,8 @@ TEST_F(events, clock_set)
 	double when;
 	int fd;
 
+	if (!may_end_kernel())
+		SKIP(return, "sets the clock, and runs with MAY_END_KERNEL=1 only");
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json")));
 	ASSERT_TRUE(tool_says(&t, "listening"));
 	ASSERT_EQ(0, clock_gettime(CLOCK_REALTIME, &ts));
@@ -1572,6 +1687,8 @@ TEST_F(confine, allow_localhost)
 	close(server);
 }
 
+static const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+
 /* A socket that is bound to an address, which is IPv4 or IPv6. */
 static int bound_socket(int type, const char *addr, int port)
 {
@@ -1626,7 +1743,6 @@ TEST_F(confine, allow_localhost_sendto)
 		{ "::ffff:127.0.0.53", "127.0.0.53", "::ffff:" ADDR2, ADDR2, "127.0.0.1", ADDR1 },
 		{ "::1", "::1", ADDR2_6, ADDR2_6, "::1", ADDR1_6 },
 	};
-	static const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
 	int server, remote, own, s, early;
 	socklen_t len;
 	struct tool t;
@@ -1676,6 +1792,191 @@ TEST_F(confine, allow_localhost_sendto)
 		close(remote);
 		close(server);
 	}
+}
+
+/* Exempt destinations, their address without a v4-mapped prefix, and the source. */
+static const struct {
+	const char *exempt, *server, *source;
+} exempts[] = {
+	{ "127.0.0.53", "127.0.0.53", "127.0.0.1" },
+	{ "::ffff:127.0.0.53", "127.0.0.53", "127.0.0.1" },
+	{ "::1", "::1", "::1" },
+};
+
+#define EXEMPT	"--ip", ADDR1, "--ip", ADDR1_6, "--allow-localhost", "127.0.0.53",	\
+		"--allow-localhost", "::1"
+
+/* A connection to exempt localhost failed, or ended: its source is not listened on. */
+TEST_F(confine, allow_localhost_listen)
+{
+	int server, s, i, again;
+	socklen_t len;
+	struct tool t;
+	union addr a;
+
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	for (i = 0; i < (int)ARRAY_LEN(exempts); i++) {
+		TH_LOG("%s", exempts[i].exempt);
+		server = bound_socket(SOCK_STREAM, exempts[i].server, 54);
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, listen(server, 8));
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, EXEMPT)));
+		tool_free(&t);
+		for (again = 0; again < 2; again++) {
+			len = make_addr(&a, exempts[i].exempt, again ? 54 : 55);
+			s = socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+			/* Control: it connects, to a server or to a closed port. */
+			if (again) {
+				EXPECT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+				EXPECT_EQ(0, connect(s, &unspec, sizeof(unspec)));
+			} else {
+				EXPECT_EQ(-1, connect(s, &a.sa, len));
+				EXPECT_EQ(ECONNREFUSED, errno);
+			}
+			EXPECT_EQ(-1, listen(s, 1)) TH_LOG("listens on %s", exempts[i].source);
+			/* If it does not listen, it connects again. */
+			len = make_addr(&a, exempts[i].exempt, 54);
+			EXPECT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+			close(s);
+		}
+		/* Control: a socket that was not connected listens. */
+		s = socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		EXPECT_EQ(0, listen(s, 1)) TH_LOG("%s", strerror(errno));
+		close(s);
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+		tool_free(&t);
+		close(server);
+	}
+}
+
+/* Does @s receive a byte that @from sends to it, before @other receives a later one? */
+static bool receives(int s, int from, int other)
+{
+	struct pollfd p = { .fd = other, .events = POLLIN };
+	union addr a;
+	socklen_t len = sizeof(a);
+	char c;
+
+	if (getsockname(s, &a.sa, &len))
+		return false;
+	/* An AF_INET socket does not accept a v4-mapped address. */
+	if (a.sa.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&a.in6.sin6_addr))
+		len = make_addr(&a, "127.0.0.1", ntohs(a.in6.sin6_port));
+	if (sendto(from, "x", 1, 0, &a.sa, len) != 1)
+		return false;
+	len = sizeof(a);
+	if (getsockname(other, &a.sa, &len) || sendto(from, "y", 1, 0, &a.sa, len) != 1 ||
+	    poll(&p, 1, 20000) != 1 || recv(other, &c, 1, 0) != 1)
+		return false;
+	return recv(s, &c, 1, MSG_DONTWAIT) == 1 && c == 'x';
+}
+
+/* A socket that was connected to exempt localhost receives only from there. */
+TEST_F(confine, allow_localhost_receive)
+{
+	int server, other, outside, s;
+	socklen_t len;
+	struct tool t;
+	union addr a;
+	size_t i;
+
+	/* The packets of a CPU are received in order. */
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	for (i = 0; i < ARRAY_LEN(exempts); i++) {
+		TH_LOG("%s", exempts[i].exempt);
+		len = make_addr(&a, exempts[i].exempt, 53);
+		/* Neither the sockets of other cgroups nor those from before are restricted. */
+		ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+		server = udp_on(exempts[i].server, 53);
+		ASSERT_LE(0, server);
+		outside = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+		other = udp_on(exempts[i].source, 0);
+		ASSERT_LE(0, other);
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, EXEMPT)));
+		tool_free(&t);
+
+		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+		EXPECT_STREQ(exempts[i].source, source_at(server, s, NULL, 0));
+		/* Control: it receives from its peer. */
+		EXPECT_TRUE(receives(s, server, other));
+		EXPECT_FALSE(receives(s, outside, other));
+		/* Disconnected, it has no port. Sending gives it one. */
+		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
+		EXPECT_STRNE("not received", source_at(server, s, exempts[i].exempt, 53));
+		EXPECT_FALSE(receives(s, outside, other))
+			TH_LOG("receives at %s from any source", exempts[i].source);
+		/* Control: a socket from before the policy does. */
+		EXPECT_TRUE(receives(other, outside, server));
+		/* Connected again, it works. */
+		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
+		ASSERT_EQ(0, connect(s, &a.sa, len));
+		EXPECT_STREQ(exempts[i].source, source_at(server, s, NULL, 0));
+		EXPECT_TRUE(receives(s, server, other));
+		close(s);
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+		tool_free(&t);
+		close(other);
+		close(outside);
+		close(server);
+	}
+}
+
+/* The answer to ::1 comes from ::1, and the peer is ::1: without v4-mapped addresses. */
+TEST_F(confine, answers6)
+{
+	struct pollfd p = { .events = POLLIN };
+	int server, tcp, s, conn;
+	union addr to, from;
+	socklen_t to_len, len;
+	struct tool t;
+	char c;
+
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	ASSERT_EQ(0, add_address6(ADDR2_6));
+	/* The servers belong to the root cgroup. */
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+	server = udp_on(ADDR2_6, 5300);
+	ASSERT_LE(0, server);
+	tcp = bound_socket(SOCK_STREAM, ADDR2_6, 5300);
+	ASSERT_LE(0, tcp);
+	ASSERT_EQ(0, listen(tcp, 8));
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1_6,
+					"--map", "localhost:53=[" ADDR2_6 "]:5300")));
+	tool_free(&t);
+
+	to_len = make_addr(&to, "::1", 53);
+	s = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(1, sendto(s, "x", 1, 0, &to.sa, to_len)) TH_LOG("%s", strerror(errno));
+	len = sizeof(from);
+	p.fd = server;
+	ASSERT_EQ(1, poll(&p, 1, 20000));
+	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &from.sa, &len));
+	EXPECT_TRUE(same_ip(&from, ADDR1_6));
+	ASSERT_EQ(1, sendto(server, "y", 1, 0, &from.sa, len));
+	len = sizeof(from);
+	p.fd = s;
+	ASSERT_EQ(1, poll(&p, 1, 20000));
+	ASSERT_EQ(1, recvfrom(s, &c, 1, 0, &from.sa, &len));
+	EXPECT_TRUE(same_ip(&from, "::1"));
+	EXPECT_EQ(53, ntohs(from.in6.sin6_port));
+	close(s);
+
+	conn = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, connect(conn, &to.sa, to_len)) TH_LOG("%s", strerror(errno));
+	len = sizeof(from);
+	ASSERT_EQ(0, getpeername(conn, &from.sa, &len));
+	EXPECT_TRUE(same_ip(&from, "::1"));
+	EXPECT_EQ(53, ntohs(from.in6.sin6_port));
+	len = sizeof(from);
+	ASSERT_EQ(0, getsockname(conn, &from.sa, &len));
+	EXPECT_TRUE(same_ip(&from, ADDR1_6));
+	close(conn);
+	close(tcp);
+	close(server);
 }
 
 /*
@@ -1883,6 +2184,28 @@ TEST_F(confine, nested)
 	rmdir("/sys/fs/cgroup/" CGROUP "/child");
 }
 
+/* Two calls at the same time, for a cgroup and one below it, contradict each other. */
+TEST_F(confine, nested_at_once)
+{
+	static char *above[] = { "confine", CGROUP, "--ip", ADDR1, NULL };
+	static char *below[] = { "confine", CGROUP "/child", "--ip", ADDR2, NULL };
+	struct tool a, b;
+	int rc_a, rc_b;
+
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" CGROUP "/child", 0755));
+	ASSERT_EQ(0, tool_start_to(&a, NULL, false, above));
+	ASSERT_EQ(0, tool_start_to(&b, NULL, false, below));
+	rc_a = tool_end(&a);
+	rc_b = tool_end(&b);
+	tool_free(&a);
+	tool_free(&b);
+	EXPECT_EQ(FAILED, rc_a ^ rc_b) TH_LOG("above: %d, below: %d", rc_a, rc_b);
+	EXPECT_EQ(OK, rc_a & rc_b);
+	tool_run(&a, ARGS("confine", CGROUP "/child", "--remove"));
+	tool_free(&a);
+	rmdir("/sys/fs/cgroup/" CGROUP "/child");
+}
+
 static int listener(const char *addr, int port)
 {
 	int s = bound_socket(SOCK_STREAM, addr, port);
@@ -2067,6 +2390,32 @@ static long said_samples(const char *errors)
 	while (p > errors && p[-1] >= '0' && p[-1] <= '9')
 		p--;
 	return atol(p);
+}
+
+/* Records of mappings are lost, and none comes after them. */
+TEST_F(profile, lost_at_end)
+{
+	struct tool t;
+	void *at;
+	int i, fd;
+
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "--ring-pages", "1")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	for (i = 0; i < 1000; i++) {
+		at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		ASSERT_NE(MAP_FAILED, at);
+		munmap(at, 4096);
+	}
+	kill(t.pid, SIGINT);
+	kill(t.pid, SIGCONT);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "records of mappings or text lost")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	close(fd);
 }
 
 /* Processes of 30 ms: all exit before names are looked up. */
@@ -2602,6 +2951,65 @@ TEST_F(profile, not_elf)
 	tool_free(&t);
 }
 
+/* Wait for the tool; false: it does not end. */
+static bool ends_within(struct tool *t, int seconds)
+{
+	double end = now() + seconds * timeout_scale();
+	siginfo_t info;
+
+	do {
+		info.si_pid = 0;
+		if (waitid(P_PID, t->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid)
+			return true;
+		poll(NULL, 0, 10);
+	} while (now() < end);
+	return false;
+}
+
+/* Code on a file system that no longer answers: the profile is written without its names. */
+TEST_F_TIMEOUT(profile, hung_server, 240)
+{
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64];
+	int err, ready[2];
+	struct tool t;
+	pid_t pid;
+	char c;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/file", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+	/* This program, which runs too, must not be found instead. */
+	ASSERT_EQ(0, change_build_id(file));
+	err = fs_mount(FS_FUSE, dir);
+	if (err) {
+		fs_unmount(FS_FUSE, dir);
+		rmdir(dir);
+		ASSERT_EQ(-EOPNOTSUPP, err);
+		SKIP(return, "needs CONFIG_FUSE_FS");
+	}
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		spin_mapped(file, ready[1]);
+	}
+	EXPECT_EQ(1, read(ready[0], &c, 1));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "3", "-p", PID(pid),
+							 "--format", "json")));
+	EXPECT_TRUE(tool_says(&t, " Hz"));
+	fuse_stop(true);
+	EXPECT_TRUE(ends_within(&t, 120)) TH_LOG("it waits for the server");
+	fuse_stop(false);
+	end_process(pid);
+	EXPECT_EQ(0, fs_unmount(FS_FUSE, dir));
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file over the limits of time or memory\""))
+		TH_LOG("%s", t.errors);
+	EXPECT_LT(0, json_number(t.out, "samples"));
+	tool_free(&t);
+	rmdir(dir);
+}
+
 /* A library that is deleted, as by an upgrade, while a process still uses it. */
 TEST_F(profile, deleted_library)
 {
@@ -2660,6 +3068,7 @@ TEST_F(profile, outcomes)
 		"build ID not kept, and file not found", "anonymous memory",
 		"not mapped: no frame pointers", "mapping not known",
 		"file dropped for want of room",
+		"file over the limits of time or memory",
 		"not looked up: interrupted",
 	};
 	long long user, counted, all = 0;

@@ -11,6 +11,7 @@ char _license[] SEC("license") = "GPL";
 /* Set by user space: the task and the file to watch. */
 pid_t target;
 u64 inode_nr;
+u32 fs_dev;		/* as in the kernel; 0: any */
 int sample_nr;		/* the system call at which stacks are taken */
 
 /* Stacks, in the order taken. */
@@ -23,6 +24,14 @@ struct bpf_stack_build_id deep[DEEP_FRAMES];
 int removed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
 bool stack_at_parse;
+
+/* A second stack at the same system call, without the innermost frame. */
+bool stack_of_callers;
+
+/* i_opflags of the file, and invalidations before target cleared the flag in it. */
+u64 opflags;
+int flag_clears;
+u64 invalidations_before_clear;
 
 /* A fill by target that finds no headers waits for user space. */
 bool hold_fill, fill_held, release_fill, fill_released;
@@ -74,8 +83,12 @@ static void take_stack(void *ctx)
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
-	if (on_target() && id == sample_nr)
-		take_stack(ctx);
+	if (!on_target() || id != sample_nr)
+		return 0;
+	take_stack(ctx);
+	if (stack_of_callers)
+		bpf_get_stack(ctx, deep, sizeof(samples[0]),
+			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID | 1);
 	return 0;
 }
 
@@ -260,6 +273,8 @@ int BPF_PROG(on_opening, struct file *file)
 
 	if (!on_target() || file->f_inode->i_ino != inode_nr)
 		return 0;
+	if (fs_dev && file->f_inode->i_sb->s_dev != fs_dev)
+		return 0;
 	if (!bpf_dynptr_from_file(file, 0, &ptr))
 		read_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
 	bpf_dynptr_file_discard(&ptr);
@@ -309,6 +324,7 @@ int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
 
 	if (inode->i_ino != inode_nr)
 		return 0;
+	opflags = (u64)inode + bpf_core_field_offset(struct inode, i_opflags);
 	if (!err)
 		__sync_fetch_and_add(&events.fills, 1);
 	if (!err || !hold_fill || fill_held || !on_target())
@@ -347,6 +363,22 @@ int BPF_PROG(on_build_id_invalidate, struct inode *inode, int err)
 {
 	if (inode->i_ino == inode_nr)
 		__sync_fetch_and_add(&events.invalidations, 1);
+	return 0;
+}
+
+#define IOP_BUILD_ID 0x0200	/* include/linux/fs.h */
+
+/* A breakpoint on stores to i_opflags. */
+SEC("?perf_event")
+int on_opflags(void *ctx)
+{
+	u16 flags;
+
+	if (!on_target() || bpf_probe_read_kernel(&flags, sizeof(flags), (void *)opflags) ||
+	    flags & IOP_BUILD_ID)
+		return 0;
+	if (!flag_clears++)
+		invalidations_before_clear = events.invalidations;
 	return 0;
 }
 

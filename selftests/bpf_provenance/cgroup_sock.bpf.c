@@ -171,8 +171,7 @@ int one_ip_post_bind6(struct bpf_sock *ctx)
 	return post_bind(ctx, POST_BIND6);
 }
 
-SEC("cgroup/connect4")
-int one_ip_connect4(struct bpf_sock_addr *ctx)
+static int bind_pin4(struct bpf_sock_addr *ctx)
 {
 	struct sockaddr_in sin = {
 		.sin_family = AF_INET,
@@ -180,6 +179,12 @@ int one_ip_connect4(struct bpf_sock_addr *ctx)
 		.sin_addr.s_addr = policy.pin4,
 	};
 
+	return bpf_bind(ctx, (void *)&sin, sizeof(sin));
+}
+
+SEC("cgroup/connect4")
+int one_ip_connect4(struct bpf_sock_addr *ctx)
+{
 	if (!MINE(ctx))
 		return 1;
 	see(ctx, CONNECT4);
@@ -191,7 +196,7 @@ int one_ip_connect4(struct bpf_sock_addr *ctx)
 	redirect4(ctx);
 	if (policy.leave)
 		return 1;
-	return !bpf_bind(ctx, (void *)&sin, sizeof(sin)) && !policy.late_deny;
+	return !bind_pin4(ctx) && !policy.late_deny;
 }
 
 SEC("cgroup/connect6")
@@ -274,6 +279,13 @@ int one_ip_autobind(struct bpf_sock_addr *ctx)
 	else
 		pin_ip6(ctx, is_mapped(ctx) || policy.mapped);
 	return 1;
+}
+
+/* L2TP/IP runs no program at bind and connect. */
+SEC("cgroup/sock_create")
+int no_l2tp(struct bpf_sock *ctx)
+{
+	return !MINE(ctx) || ctx->protocol != IPPROTO_L2TP;
 }
 
 /*
@@ -370,16 +382,10 @@ int any_port6(struct bpf_sock_addr *ctx)
 SEC("?cgroup/connect6")
 int bind_ipv4_in_connect6(struct bpf_sock_addr *ctx)
 {
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET,
-		.sin_port = policy.port,
-		.sin_addr.s_addr = policy.pin4,
-	};
-
 	if (!MINE(ctx))
 		return 1;
 	see(ctx, CONNECT6);
-	bind_result = bpf_bind(ctx, (void *)&sin, sizeof(sin));
+	bind_result = bind_pin4(ctx);
 	return 1;
 }
 

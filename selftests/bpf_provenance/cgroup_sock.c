@@ -147,14 +147,14 @@ FIXTURE_SETUP(bpf_bind)
 	ASSERT_EQ(0, getsockname(self->server, (void *)&self->peer, &len));
 	fd = socket(variant->domain, variant->type, 0);
 	if (fd < 0 && errno == EAFNOSUPPORT)
-		SKIP(return, "no IPv6");
+		SKIP(return, "needs CONFIG_IPV6");
 	ASSERT_LE(0, fd);
 	close(fd);
 
 	/* Last, so that a failure above leaves no cgroup. */
 	self->cgroup = cgroup_enter(CGROUP);
 	if (self->cgroup == -EOPNOTSUPP)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		SKIP(return, NEEDS_CGROUP2);
 	ASSERT_LE(0, self->cgroup);
 }
 
@@ -303,18 +303,24 @@ static void set_policy(struct policy *p, const struct net *net)
 
 /*
  * A cgroup and a network for the caller, and the programs with the policy of the
- * tests, not attached yet. NULL without cgroup2.
+ * tests, not attached yet. NULL if the test is skipped.
  */
 static struct cgroup_sock *enter_policy(struct __test_metadata *_metadata, int *cgroup,
 					struct net *net)
 {
 	struct cgroup_sock *skel;
+	int err;
 
 	*cgroup = cgroup_enter(CGROUP);
 	if (*cgroup == -EOPNOTSUPP)
-		return NULL;
+		SKIP(return NULL, NEEDS_CGROUP2);
 	ASSERT_LE(0, *cgroup);
-	ASSERT_EQ(0, net_setup(net));
+	err = net_setup(net);
+	if (err == -EOPNOTSUPP) {
+		cgroup_leave(CGROUP);
+		SKIP(return NULL, NEEDS_NET);
+	}
+	ASSERT_EQ(0, err);
 	skel = open_policy();
 	ASSERT_NE(NULL, skel);
 	/* None left by another test. */
@@ -334,7 +340,7 @@ FIXTURE_SETUP(hooks)
 {
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
 }
 
@@ -1023,13 +1029,15 @@ FIXTURE_SETUP(matrix)
 
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	self->skel->bss->policy.mapped = c->form == MAPPED || c->form == ON6;
 	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
 
 	if (c->proto == PING)
 		allow_ping(_metadata);
 	self->port = serve(&self->net, c, &self->server);
+	if (self->port == -EPROTONOSUPPORT || self->port == -ESOCKTNOSUPPORT)
+		SKIP(return, "needs %s", is_sctp(c->proto) ? "CONFIG_IP_SCTP" : "CONFIG_MPTCP");
 	ASSERT_LT(0, self->port);
 }
 
@@ -1347,10 +1355,10 @@ FIXTURE_VARIANT_ADD(fail_nth, sctp_seqpacket) { .proto = SCTPN };
 FIXTURE_SETUP(fail_nth)
 {
 	if (faults_open(&self->faults))
-		SKIP(return, "needs a kernel with fault injection, as the debug one");
+		SKIP(return, NEEDS_FAULT_INJECTION);
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	ASSERT_EQ(0, attach_policy(self->skel, self->cgroup));
 	if (variant->proto == PING)
 		allow_ping(_metadata);
@@ -1564,7 +1572,7 @@ FIXTURE_SETUP(autobind)
 {
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	self->skel->links.one_ip_autobind =
 		bpf_program__attach_cgroup(self->skel->progs.one_ip_autobind, self->cgroup);
 	/* Without the attach type there is nothing to test: a failure. */
@@ -2106,7 +2114,7 @@ TEST(autobind_programs)
 
 	cgroup = cgroup_enter(CGROUP);
 	if (cgroup == -EOPNOTSUPP)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		SKIP(return, NEEDS_CGROUP2);
 	ASSERT_LE(0, cgroup);
 	fd = load_program(1, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, NULL, 0);
 	EXPECT_LE(0, fd);
@@ -2138,7 +2146,7 @@ FIXTURE_SETUP(one_ip)
 
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	policy = &self->skel->bss->policy;
 	/* Localhost is the one IP. */
 	inet_pton(AF_INET, "127.0.0.1", &policy->from4);
@@ -2287,10 +2295,10 @@ FIXTURE_SETUP(sctp)
 {
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	self->server = impatient(peer_socket(&self->net, AF_INET, SOCK_STREAM, IPPROTO_SCTP));
 	if (self->server == -EPROTONOSUPPORT || self->server == -ESOCKTNOSUPPORT)
-		SKIP(return, "no SCTP");
+		SKIP(return, "needs CONFIG_IP_SCTP");
 	ASSERT_LE(0, self->server);
 	make_addr(&self->peer, PEER4, 0);
 	ASSERT_EQ(0, bind(self->server, &self->peer.sa, sizeof(self->peer.in)));
@@ -3095,6 +3103,25 @@ static const struct {
 	{ AF_INET6, "::", OTHER6, PIN6, PEER6, H(POST_BIND6), 4, IPPROTO_ICMPV6 },
 };
 
+/* Programs do not run for an address that is too short, and read nothing beyond it. */
+TEST_F(hooks, ping_short_address)
+{
+	struct seen *seen = self->skel->bss->seen;
+	union addr a;
+	int fd, i;
+
+	allow_ping(_metadata);
+	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
+		fd = socket(families[i].domain, SOCK_DGRAM, families[i].ping);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].any, 0) - 1));
+		EXPECT_EQ(EINVAL, errno);
+		close(fd);
+	}
+	EXPECT_EQ(0, seen[BIND4].runs);
+	EXPECT_EQ(0, seen[BIND6].runs);
+}
+
 /* A raw socket may be bound again, and is unchanged if that is refused. */
 TEST_F(hooks, raw_bound_again)
 {
@@ -3267,7 +3294,7 @@ FIXTURE_SETUP(known)
 
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		return;
 	skel = self->skel;
 	allow_ping(_metadata);
 	skel->links.bind_rules4 = bpf_program__attach_cgroup(skel->progs.bind_rules4,
@@ -3982,12 +4009,18 @@ static struct cgroup_sock *open_dual(void)
 FIXTURE_SETUP(dual)
 {
 	struct cgroup_sock *skel;
+	int err;
 
 	self->cgroup = cgroup_enter(CGROUP);
 	if (self->cgroup == -EOPNOTSUPP)
-		SKIP(return, "no cgroup2 at /sys/fs/cgroup");
+		SKIP(return, NEEDS_CGROUP2);
 	ASSERT_LE(0, self->cgroup);
-	ASSERT_EQ(0, net_setup(&self->net));
+	err = net_setup(&self->net);
+	if (err == -EOPNOTSUPP) {
+		cgroup_leave(CGROUP);
+		SKIP(return, NEEDS_NET);
+	}
+	ASSERT_EQ(0, err);
 	skel = open_dual();
 	self->both = skel;
 	/* The policy of a kernel where a socket has one address. */
@@ -4022,9 +4055,15 @@ static const struct {
 	{ "MPTCP", SOCK_STREAM, IPPROTO_MPTCP, IPPROTO_TCP },
 	{ "SCTP", SOCK_STREAM, IPPROTO_SCTP, IPPROTO_SCTP },
 	{ "UDP", SOCK_DGRAM, IPPROTO_UDP, IPPROTO_UDP },
+	{ "one-to-many SCTP", SOCK_SEQPACKET, IPPROTO_SCTP, IPPROTO_SCTP },
 };
 
-#define DUAL_STREAMS 3		/* the first of them listen */
+#define DUAL_STREAMS 3		/* the first of them */
+
+static bool dual_listens(int kind)
+{
+	return dual_kinds[kind].type != SOCK_DGRAM;
+}
 
 static const struct {
 	const char *peer, *to, *from, *other;
@@ -4050,7 +4089,7 @@ static int dual_server(struct __test_metadata *_metadata, const struct net *net,
 				   dual_kinds[kind].peer));
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, dual_ways[way].peer, 0)));
-	if (dual_kinds[kind].type == SOCK_STREAM)
+	if (dual_listens(kind))
 		ASSERT_EQ(0, listen(fd, 8));
 	return fd;
 }
@@ -4128,13 +4167,16 @@ TEST_F(dual, connect)
 					close(fd);
 					continue;
 				}
-				if (dual_kinds[kind].type == SOCK_DGRAM)
-					EXPECT_EQ(1, send(fd, "x", 1, 0));
+				if (kind >= DUAL_STREAMS)
+					EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
 				EXPECT_TRUE(dual_got(server, kind, dual_ways[way].from))
 					TH_LOG("%s to %s, %s", dual_kinds[kind].name,
 					       dual_ways[way].to, bound ? "bound" : "not bound");
 				snprintf(name, sizeof(name), "%s%s", way ? "" : "::ffff:",
 					 dual_ways[way].from);
+				/* It has any number of peers, and is not connected. */
+				if (dual_kinds[kind].type == SOCK_SEQPACKET && bound)
+					strcpy(name, PIN6);
 				len = sizeof(a);
 				ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 				EXPECT_TRUE(same_ip(&a, name))
@@ -4155,6 +4197,7 @@ enum { LOOK = MSG_DONTWAIT, WAIT = 0 };
 static int dual_reach(struct __test_metadata *_metadata, const struct net *net, int kind,
 		      int way, const char *to, int port, int wait)
 {
+	socklen_t len;
 	union addr a;
 	char c = 'x';
 	int fd, err = 0;
@@ -4162,13 +4205,14 @@ static int dual_reach(struct __test_metadata *_metadata, const struct net *net, 
 	fd = impatient(peer_socket(net, dual_ways[way].domain, dual_kinds[kind].type,
 				   dual_kinds[kind].peer));
 	ASSERT_LE(0, fd);
-	if (connect(fd, &a.sa, make_addr(&a, to, port)))
+	len = make_addr(&a, to, port);
+	if (connect(fd, &a.sa, len))
 		err = -errno;
-	if (!err && dual_kinds[kind].type == SOCK_DGRAM) {
-		ASSERT_EQ(1, send(fd, &c, 1, 0));
-		if (recv(fd, &c, 1, wait) < 0 && errno == ECONNREFUSED)
-			err = -errno;
-	}
+	if (!err && kind >= DUAL_STREAMS)
+		ASSERT_EQ(1, sendto(fd, &c, 1, 0, &a.sa, len));
+	if (!err && dual_kinds[kind].type == SOCK_DGRAM &&
+	    recv(fd, &c, 1, wait) < 0 && errno == ECONNREFUSED)
+		err = -errno;
 	close(fd);
 	return err;
 }
@@ -4196,8 +4240,8 @@ TEST_F(dual, listen)
 	int fd, kind, bound, way;
 	union addr a;
 
-	for (kind = 0; kind < DUAL_STREAMS; kind++) {
-		for (bound = 0; bound < 2; bound++) {
+	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+		for (bound = 0; bound < 2 && dual_listens(kind); bound++) {
 			fd = dual_socket(kind);
 			ASSERT_LE(0, fd);
 			if (bound)
@@ -4254,6 +4298,7 @@ TEST_F(dual, receive)
 /* Two cgroups use one port without a conflict: each has its own. */
 TEST_F(dual, port_of_another_cgroup)
 {
+	const struct linger abort = { .l_onoff = 1 };
 	struct policy *policy = &self->skel->bss->policy;
 	int kind, first, second;
 	union addr a;
@@ -4271,12 +4316,16 @@ TEST_F(dual, port_of_another_cgroup)
 		ASSERT_LE(0, second);
 		ASSERT_EQ(0, bind(second, &a.sa, make_addr(&a, "::", port_of(first))))
 			TH_LOG("%s", dual_kinds[kind].name);
-		if (kind < DUAL_STREAMS) {
+		if (dual_listens(kind)) {
 			ASSERT_EQ(0, listen(first, 8));
 			ASSERT_EQ(0, listen(second, 8));
 		}
 		dual_reachable(_metadata, &self->net, kind, first, PIN4, PIN6);
 		dual_reachable(_metadata, &self->net, kind, second, OTHER4, OTHER6);
+		/* An association that is shut down would keep the port for a while. */
+		if (dual_kinds[kind].type == SOCK_SEQPACKET)
+			ASSERT_EQ(0, setsockopt(first, SOL_SOCKET, SO_LINGER, &abort,
+						sizeof(abort)));
 		close(first);
 		/* The released port can be taken again. */
 		set_policy(policy, &self->net);
@@ -4710,6 +4759,155 @@ TEST_F(dual, reconnected)
 	}
 }
 
+/*
+ * Sends from the peer's @server, which is connected to @fd. Returns 0 if @fd receives it, or
+ * the error that the host reported.
+ */
+static int dual_arrives(int server, int fd)
+{
+	struct pollfd p[] = { { .fd = fd, .events = POLLIN }, { .fd = server, .events = POLLIN } };
+	char c;
+
+	if (send(server, "x", 1, 0) != 1)
+		return -errno;
+	if (poll(p, ARRAY_LEN(p), 20000) <= 0)
+		return -ETIME;
+	return recv(p[0].revents ? fd : server, &c, 1, 0) == 1 ? 0 : -errno;
+}
+
+/*
+ * A UDP socket that is connected to a peer of one family receives nothing of the other one,
+ * from the same port.
+ */
+TEST_F(dual, peer_of_one_family)
+{
+	/* The peer's family, or -1: not connected. The last connect() fails. */
+	static const int states[] = { -1, 1, 0, 1, -1, 0 };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int servers[2], fd, i, way, state = -1, port = 0;
+	socklen_t len;
+	union addr a;
+	char c;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	/* A port that was asked for outlives a disconnect. */
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 7200)));
+	for (way = 0; way < 2; way++) {
+		servers[way] = impatient(peer_socket(&self->net, dual_ways[way].domain,
+						     SOCK_DGRAM, 0));
+		ASSERT_LE(0, servers[way]);
+		len = make_addr(&a, dual_ways[way].peer, port);
+		ASSERT_EQ(0, bind(servers[way], &a.sa, len));
+		port = port_of(servers[way]);
+		len = make_addr(&a, dual_ways[way].from, port_of(fd));
+		ASSERT_EQ(0, connect(servers[way], &a.sa, len));
+	}
+	for (i = 0; i <= (int)ARRAY_LEN(states); i++) {
+		if (i < (int)ARRAY_LEN(states)) {
+			state = states[i];
+			len = state < 0 ? 0 : make_addr(&a, dual_ways[state].to, port);
+			ASSERT_EQ(0, state < 0 ? connect(fd, &none, sizeof(none)) :
+						 connect(fd, &a.sa, len));
+		} else {
+			/* No route: it keeps its IPv4 peer. */
+			ASSERT_EQ(0, state);
+			EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, "2001:db8::1", port)));
+			EXPECT_EQ(ENETUNREACH, errno);
+		}
+		for (way = 0; way < 2; way++) {
+			EXPECT_EQ(state < 0 || state == way ? 0 : -ECONNREFUSED,
+				  dual_arrives(servers[way], fd))
+				TH_LOG("%d: from IPv%d, connected to IPv%d", i, way ? 6 : 4,
+				       state < 0 ? 0 : state ? 6 : 4);
+			/* It sends to both. */
+			len = make_addr(&a, dual_ways[way].to, port);
+			EXPECT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+			EXPECT_EQ(1, recv(servers[way], &c, 1, 0));
+		}
+		if (state < 0)
+			continue;
+		EXPECT_EQ(1, send(fd, "x", 1, 0));
+		EXPECT_EQ(1, recv(servers[state], &c, 1, 0));
+	}
+	close(fd);
+}
+
+/* Sends to a one-to-many SCTP @server of the peer. Does it arrive from the right address? */
+static void dual_send(struct __test_metadata *_metadata, int fd, int server, int way,
+		      const char *when)
+{
+	union addr a;
+	int ret;
+
+	make_addr(&a, dual_ways[way].to, port_of(server));
+	ret = sendto(fd, "x", 1, 0, &a.sa, sizeof(a.in6));
+	EXPECT_EQ(1, ret)
+		TH_LOG("%s, to %s: %m", when, dual_ways[way].to);
+	if (ret == 1)
+		EXPECT_TRUE(dual_got(server, 4, dual_ways[way].from))
+			TH_LOG("%s, to %s", when, dual_ways[way].to);
+}
+
+/* An association over one family does not take the other one away. */
+TEST_F(dual, associations)
+{
+	int servers[2][2], fd, first, i, way, ret;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (i = 0; i < 4; i++)
+		servers[i % 2][i / 2] = dual_server(_metadata, &self->net, 4, i % 2);
+	for (first = 0; first < 2; first++) {
+		fd = dual_socket(4);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		for (i = 0; i < 4; i++) {
+			way = (first + i) % 2;
+			dual_send(_metadata, fd, servers[way][i / 2], way,
+				  first ? "IPv6 first" : "IPv4 first");
+		}
+		EXPECT_TRUE(has_ip(fd, PIN6));
+		close(fd);
+	}
+
+	/* The peer makes it. */
+	fd = dual_socket(4);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	ASSERT_EQ(0, listen(fd, 8));
+	ASSERT_EQ(0, dual_reach(_metadata, &self->net, 4, 0, PIN4, port_of(fd), LOOK));
+	ASSERT_TRUE(dual_got(fd, 4, "::ffff:" PEER4));
+	for (way = 1; way >= 0; way--)
+		dual_send(_metadata, fd, servers[way][0], way, "listening");
+	close(fd);
+
+	/* The IPv4 address is removed after one. */
+	fd = dual_socket(4);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	dual_send(_metadata, fd, servers[0][0], 0, "to be removed");
+	ASSERT_EQ(0, bindx_rem(fd, port_of(fd), PIN4, NULL, NULL));
+	for (i = 0; i < 2; i++)
+		dual_send(_metadata, fd, servers[1][i], 1, "removed");
+	close(fd);
+
+	/* The peer refuses it. */
+	fd = dual_socket(2);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	for (i = 0; i < 4; i++) {
+		way = i / 2;
+		ret = connect(fd, &a.sa, make_addr(&a, dual_ways[way].to, 9));
+		EXPECT_EQ(-ECONNREFUSED, ret ? -errno : 0)
+			TH_LOG("%d: %s", i, dual_ways[way].to);
+	}
+	close(fd);
+}
+
 /* A control message of a ping socket sets a source that no program sees. */
 TEST_F(hooks, ping_pktinfo)
 {
@@ -5085,7 +5283,7 @@ TEST_F(autobind, smc)
 		for (fallback = 0; fallback < 2; fallback++) {
 			fd = socket(smc[i].domain, SOCK_STREAM, smc[i].protocol);
 			if (fd < 0 && (errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT))
-				SKIP(return, "no CONFIG_SMC");
+				SKIP(return, "needs CONFIG_SMC");
 			ASSERT_LE(0, fd);
 			if (fallback)
 				ASSERT_EQ(0, setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE,
@@ -5339,7 +5537,10 @@ TEST_F(hooks, mptcp_late_subflow)
 	close(server);
 }
 
-/* Multicast, broadcast and link-local: from the one IP, whatever interface is set. */
+/*
+ * Multicast, broadcast and link-local: from the one IP, whatever interface is set, and also
+ * where the kernel would choose a link-local address.
+ */
 TEST_F(hooks, groups)
 {
 	static const struct {
@@ -5350,7 +5551,7 @@ TEST_F(hooks, groups)
 		{ "239.1.1.1", AF_INET }, { "224.0.0.1", AF_INET }, { "10.0.0.255", AF_INET },
 		{ "255.255.255.255", AF_INET },
 		{ "::ffff:239.1.1.1", AF_INET6 }, { "ff05::1", AF_INET6 },
-		{ "ff02::1", AF_INET6, true },
+		{ "ff02::1", AF_INET6, true }, { "fe80::9", AF_INET6, true },
 	};
 	int wire = if_nametoindex("wire0"), one = 1, fd, i, connected, from, others;
 	struct in_addr other;
@@ -5360,6 +5561,8 @@ TEST_F(hooks, groups)
 	inet_pton(AF_INET, OTHER4, &other);
 	ASSERT_EQ(0, system("ip route add 239.0.0.0/8 dev wire0"));
 	ASSERT_EQ(0, system("ip route add 255.255.255.255 dev wire0"));
+	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
+	ASSERT_EQ(0, system("ip neigh add fe80::9 lladdr 02:00:00:00:00:09 dev wire0"));
 	ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
 	for (i = 0; i < (int)ARRAY_LEN(all); i++) {
 		for (connected = 0; connected < 2; connected++) {
@@ -5576,12 +5779,126 @@ TEST_F(hooks, namespaces)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	policy->deny = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == KSFT_SKIP)
-		SKIP(return, "no user namespaces");
+		SKIP(return, "needs CONFIG_USER_NS");
 	EXPECT_EQ(0, status);
 	EXPECT_EQ(1, seen[BIND4].runs);
 }
 
-/* Calls that need a capability or do not exist: Documentation/bpf has the table. */
+/* IORING_OP_BIND runs the same programs as bind(). */
+TEST_F(hooks, uring_bind)
+{
+	static const struct {
+		const char *any, *pin;
+		enum hook hook;
+	} all[] = {
+		{ "0.0.0.0", PIN4, BIND4 }, { "::", PIN6, BIND6 },
+		{ "::ffff:0.0.0.0", "::ffff:" PIN4, BIND6 },
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	struct io_uring_sqe sqe;
+	int i, type, deny;
+	union addr a;
+
+	for (i = 0; i < (int)ARRAY_LEN(all); i++) {
+		for (type = SOCK_STREAM; type <= SOCK_DGRAM; type++) {
+			memset(&sqe, 0, sizeof(sqe));
+			sqe.opcode = IORING_OP_BIND;
+			sqe.addr = (uintptr_t)&a;
+			sqe.addr2 = make_addr(&a, all[i].any, 0);
+			sqe.fd = socket(a.sa.sa_family, type, 0);
+			ASSERT_LE(0, sqe.fd);
+			for (deny = 1; deny >= 0; deny--) {
+				policy->deny = deny << all[i].hook;
+				EXPECT_EQ(deny ? -EPERM : 0, uring_do(&sqe, PEER_MS))
+					TH_LOG("%s, type %d", all[i].any, type);
+				EXPECT_TRUE(has_ip(sqe.fd, deny ? i ? "::" : "0.0.0.0" :
+								 all[i].pin))
+					TH_LOG("%s, type %d, deny %d", all[i].any, type, deny);
+			}
+			close(sqe.fd);
+		}
+	}
+}
+
+/* bind() and connect() of SMC, before and after the fallback to TCP. */
+TEST_F(hooks, smc)
+{
+	static const struct {
+		int domain, protocol, way;
+	} smc[] = {
+		{ AF_SMC, 0, 0 }, { AF_SMC, 1, 1 },
+		{ AF_INET, IPPROTO_SMC, 0 }, { AF_INET6, IPPROTO_SMC, 1 },
+	};
+	static const char * const pins[] = { PIN4, PIN6 }, * const virts[] = { VIRT4, VIRT6 };
+	static const char * const anys[] = { "0.0.0.0", "::" };
+	struct policy *policy = &self->skel->bss->policy;
+	int servers[2], fd, i, way, fallback, bound, one = 1;
+	socklen_t len;
+	union addr a;
+
+	for (way = 0; way < 2; way++) {
+		servers[way] = impatient(peer_socket(&self->net, way ? AF_INET6 : AF_INET,
+						     SOCK_STREAM, 0));
+		ASSERT_LE(0, servers[way]);
+		len = make_addr(&a, way ? PEER6 : PEER4, 0);
+		ASSERT_EQ(0, bind(servers[way], &a.sa, len));
+		ASSERT_EQ(0, listen(servers[way], 8));
+	}
+	for (i = 0; i < (int)ARRAY_LEN(smc) * 4; i++) {
+		way = smc[i / 4].way;
+		fallback = i & 1;
+		bound = i & 2;
+		fd = socket(smc[i / 4].domain, SOCK_STREAM, smc[i / 4].protocol);
+		if (fd < 0 && (errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT))
+			SKIP(return, "no CONFIG_SMC");
+		ASSERT_LE(0, fd);
+		ASSERT_LE(0, impatient(fd));
+		if (fallback)
+			ASSERT_EQ(0, setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, &one,
+						sizeof(one)));
+		policy->deny = 1 << BIND4 | 1 << BIND6;
+		len = make_addr(&a, anys[way], 0);
+		if (bound) {
+			EXPECT_EQ(-EPERM, bind(fd, &a.sa, len) ? -errno : 0)
+				TH_LOG("%d", i);
+			policy->deny = 0;
+			EXPECT_EQ(0, bind(fd, &a.sa, len))
+				TH_LOG("%d: %m", i);
+			EXPECT_TRUE(has_ip(fd, pins[way]))
+				TH_LOG("%d", i);
+		}
+		/* Only a program makes a connection of it. */
+		policy->deny = 1 << CONNECT4 | 1 << CONNECT6;
+		len = make_addr(&a, virts[way], port_of(servers[way]));
+		EXPECT_EQ(-EPERM, connect(fd, &a.sa, len) ? -errno : 0)
+			TH_LOG("%d", i);
+		policy->deny = 0;
+		close(fd);
+
+		fd = impatient(socket(smc[i / 4].domain, SOCK_STREAM, smc[i / 4].protocol));
+		ASSERT_LE(0, fd);
+		if (fallback)
+			ASSERT_EQ(0, setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, &one,
+						sizeof(one)));
+		if (bound)
+			ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, anys[way], 0)));
+		len = make_addr(&a, virts[way], port_of(servers[way]));
+		EXPECT_EQ(0, connect(fd, &a.sa, len))
+			TH_LOG("%d: %m", i);
+		EXPECT_TRUE(dual_got(servers[way], 0, pins[way]))
+			TH_LOG("%d", i);
+		close(fd);
+	}
+}
+
+#ifndef IPPROTO_L2TP
+#define IPPROTO_L2TP 115
+#endif
+
+/*
+ * Calls that need a capability, that a program refuses, or that do not exist:
+ * Documentation/bpf has the table.
+ */
 TEST_F(hooks, ways_out)
 {
 	static const struct {
@@ -5595,8 +5912,8 @@ TEST_F(hooks, ways_out)
 		{ "RDS", AF_RDS, SOCK_SEQPACKET, 0, EAFNOSUPPORT },
 		{ "RxRPC", AF_RXRPC, SOCK_DGRAM, AF_INET, EAFNOSUPPORT },
 		{ "TIPC", AF_TIPC, SOCK_DGRAM, 0, EAFNOSUPPORT },
-		{ "L2TP", AF_INET, SOCK_DGRAM, 115, EPROTONOSUPPORT },
-		{ "L2TP on IPv6", AF_INET6, SOCK_DGRAM, 115, EPROTONOSUPPORT },
+		{ "L2TP", AF_INET, SOCK_DGRAM, IPPROTO_L2TP, EPROTONOSUPPORT },
+		{ "L2TP on IPv6", AF_INET6, SOCK_DGRAM, IPPROTO_L2TP, EPROTONOSUPPORT },
 		{ "UDP-Lite", AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, EPROTONOSUPPORT },
 	};
 	static const char route4[] = { 131, 7, 4, 10, 0, 0, 9, 0 };
@@ -5619,11 +5936,20 @@ TEST_F(hooks, ways_out)
 		{ "kTLS", AF_INET, IPPROTO_TCP, TCP_ULP, "tls", 4, ENOENT },
 	};
 	struct ifreq ifr = { .ifr_flags = 1 /* IFF_TUN */ };
-	int fd, i, mptcp;
+	struct cgroup_sock *skel = self->skel;
+	int fd, i, mptcp, err;
 	union addr a;
+	bool l2tp;
 
 	mptcp = genl_family("mptcp_pm");
 	ASSERT_LT(0, mptcp);
+	/* A kernel with L2TP/IP: it needs no capability, and a program refuses it. */
+	fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_L2TP);
+	l2tp = fd >= 0;
+	if (l2tp)
+		close(fd);
+	skel->links.no_l2tp = bpf_program__attach_cgroup(skel->progs.no_l2tp, self->cgroup);
+	ASSERT_NE(NULL, skel->links.no_l2tp);
 	ASSERT_EQ(0, drop_cap(CAP_NET_RAW));
 	ASSERT_EQ(0, drop_cap(CAP_NET_ADMIN));
 	for (i = 0; i < (int)ARRAY_LEN(sockets); i++) {
@@ -5634,7 +5960,8 @@ TEST_F(hooks, ways_out)
 			close(fd);
 			continue;
 		}
-		EXPECT_EQ(sockets[i].err, errno)
+		err = errno;
+		EXPECT_EQ(l2tp && sockets[i].protocol == IPPROTO_L2TP ? EPERM : sockets[i].err, err)
 			TH_LOG("%s", sockets[i].name);
 	}
 	for (i = 0; i < (int)ARRAY_LEN(options); i++) {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 #include "common.h"
 
@@ -92,46 +94,53 @@ int write_value(const char *path, const char *value)
 
 int setting_change(struct setting *s, const char *path, const char *value)
 {
+	int fd, pipes[2], err;
 	char old[64], c;
-	int fd, pipes[2];
-	ssize_t len;
+	ssize_t len = 0;
 
+	s->keeper = 0;
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	errno = 0;
-	len = read(fd, old, sizeof(old));
+	/* Wait for the keeper of a test that was killed: it still has this lock. */
+	if (!flock(fd, LOCK_EX))
+		len = read(fd, old, sizeof(old));
 	if (len <= 0 || pipe2(pipes, O_CLOEXEC)) {
+		err = -errno ?: -EIO;
 		close(fd);
-		return -errno ?: -EIO;
+		return err;
 	}
 	s->keeper = fork();
 	if (!s->keeper) {
-		/* Leave the process group that the harness kills, and close its output. */
-		setsid();
-		close(pipes[1]);
-		close(STDOUT_FILENO);
-		close(STDERR_FILENO);
-		while (read(pipes[0], &c, 1) < 0 && errno == EINTR)
+		/* First the file: its descriptor is 0 if a test has no standard input. */
+		dup2(fd, STDOUT_FILENO);
+		dup2(pipes[0], STDIN_FILENO);
+		closefrom(STDERR_FILENO);
+		while (read(STDIN_FILENO, &c, 1) < 0 && errno == EINTR)
 			;
-		_exit(pwrite(fd, old, len, 0) != len);
+		_exit(pwrite(STDOUT_FILENO, old, len, 0) != len);
 	}
+	/* Out of the process group that the harness kills, and before the change. */
+	err = s->keeper < 0 || setpgid(s->keeper, 0) ? -errno : 0;
 	close(pipes[0]);
 	close(fd);
 	s->pipe = pipes[1];
-	if (s->keeper < 0) {
-		close(s->pipe);
-		return -ENOMEM;
-	}
-	return write_value(path, value);
+	err = err ?: write_value(path, value);
+	if (err)
+		setting_restore(s);
+	return err;
 }
 
 void setting_restore(struct setting *s)
 {
+	if (s->keeper <= 0)
+		return;
 	/* Closing is not enough: a child of the test may have this end open, too. */
 	if (write(s->pipe, "", 1) == 1)
 		waitpid(s->keeper, NULL, 0);
 	close(s->pipe);
+	s->keeper = 0;
 }
 
 bool may_end_kernel(void)
@@ -281,7 +290,8 @@ int cgroup_enter(const char *name)
 	char path[200];
 	int fd, err;
 
-	if (statfs(CGROUP_ROOT, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC)
+	if (statfs(CGROUP_ROOT, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC ||
+	    !libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_CGROUP_SKB, NULL))
 		return -EOPNOTSUPP;
 	snprintf(path, sizeof(path), CGROUP_ROOT "/%s", name);
 	if (mkdir(path, 0755) && errno != EEXIST)

@@ -12,11 +12,11 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /*
- * Default in seconds, for an emulated CPU. A hanging test costs this, and not the rest of
- * its program.
+ * Default in seconds: the slowest test takes 22 on emulated CPUs. A hanging test costs this,
+ * and not the rest of its program.
  */
 #undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT 120
+#define TEST_TIMEOUT_DEFAULT 60
 
 struct bpf_insn;
 
@@ -70,7 +70,9 @@ int write_value(const char *path, const char *value);
 /*
  * A machine-wide setting, such as a sysctl, changed while a test needs it. A separate
  * process keeps the old value and writes it back on setting_restore(), or when the test
- * ends in any way, including failed assertions and timeouts.
+ * ends in any way, including failed assertions and timeouts. It is a fork of the test: change
+ * settings before mapping files and entering cgroups. Later changes of the same setting are
+ * plain writes.
  */
 struct setting {
 	pid_t keeper;
@@ -79,12 +81,12 @@ struct setting {
 
 int setting_change(struct setting *s, const char *path, const char *value);
 
-/* Returns once the old value is restored. */
+/* Returns once the old value is restored. Without a change, nothing is done. */
 void setting_restore(struct setting *s);
 
 /*
- * May a test bring down a buggy kernel? For virtual machines: $MAY_END_KERNEL is set by
- * the code that creates them.
+ * May a test bring down a buggy kernel, or set the clock? For virtual machines:
+ * $MAY_END_KERNEL is set by the code that creates them.
  */
 bool may_end_kernel(void);
 #define NEEDS_TO_END_KERNEL "can end the kernel, and runs with MAY_END_KERNEL=1 only"
@@ -139,9 +141,11 @@ int nmi_until(const struct spinner *s, const unsigned long long *runs, unsigned 
 /*
  * Create a cgroup with this name below the root of the cgroup2 hierarchy, and
  * move the caller into it. Returns a descriptor of it, for attaching programs;
- * -EOPNOTSUPP where that hierarchy is not mounted at /sys/fs/cgroup.
+ * -EOPNOTSUPP where that hierarchy is not mounted at /sys/fs/cgroup, or the kernel has no
+ * programs for cgroups.
  */
 int cgroup_enter(const char *name);
+#define NEEDS_CGROUP2 "needs CONFIG_CGROUP_BPF, and cgroup2 at /sys/fs/cgroup"
 
 /* Move the caller back to the root, and remove the cgroup. */
 void cgroup_leave(const char *name);

@@ -10,14 +10,19 @@
  *			every hard interrupt with interrupts off
  *  sleepable		task context, preemptible, may fault; program: uprobe.s
  *
+ * And one that shows that a killed test leaves no setting changed.
+ *
  * These pass on every kernel. If they fail, the results of all other tests are
  * meaningless.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/compiler.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../kselftest_harness.h"
@@ -140,6 +145,44 @@ TEST_F(contexts, sleepable)
 	EXPECT_EQ(0, self->skel->data->read_err);
 	EXPECT_EQ('\x7f', self->skel->bss->read_first_byte);
 	munmap(unread, 4096);
+}
+
+/* As the harness ends a test after its time-out. The setting is a file here. */
+TEST(setting_of_killed_test)
+{
+	struct setting s = {};
+	char path[32], c = 0;
+	int fd, pipes[2];
+	pid_t pid;
+
+	fd = memfd_create("setting", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(1, pwrite(fd, "1", 1, 0));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ASSERT_EQ(0, pipe(pipes));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		if (setpgid(0, 0) || setting_change(&s, path, "2") || write(pipes[1], "", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	close(pipes[1]);
+	ASSERT_EQ(1, read(pipes[0], &c, 1));
+	ASSERT_EQ(1, pread(fd, &c, 1, 0));
+	EXPECT_EQ('2', c);
+	ASSERT_EQ(0, kill(-pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, NULL, 0));
+
+	/* The next test waits until it is restored, and does not take "2" for its value. */
+	ASSERT_EQ(0, setting_change(&s, path, "3"));
+	ASSERT_EQ(1, pread(fd, &c, 1, 0));
+	EXPECT_EQ('3', c);
+	setting_restore(&s);
+	ASSERT_EQ(1, pread(fd, &c, 1, 0));
+	EXPECT_EQ('1', c);
+	close(fd);
+	close(pipes[0]);
 }
 
 TEST_HARNESS_MAIN

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,17 +27,26 @@ int faults_open(struct faults *f)
 	};
 	size_t i;
 
-	f->nth = 0;
-	for (i = 0; i < ARRAY_LEN(settings); i++)
-		if (write_value(settings[i][0], settings[i][1]))
-			return -EOPNOTSUPP;
+	static_assert(ARRAY_LEN(settings) == ARRAY_LEN(f->settings));
+	memset(f, 0, sizeof(*f));
 	f->fd = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
-	return f->fd < 0 ? -EOPNOTSUPP : 0;
+	if (f->fd < 0)
+		return -EOPNOTSUPP;
+	for (i = 0; i < ARRAY_LEN(settings); i++)
+		if (setting_change(&f->settings[i], settings[i][0], settings[i][1])) {
+			faults_close(f);
+			return -EOPNOTSUPP;
+		}
+	return 0;
 }
 
 void faults_close(struct faults *f)
 {
+	size_t i;
+
 	close(f->fd);
+	for (i = 0; i < ARRAY_LEN(f->settings); i++)
+		setting_restore(&f->settings[i]);
 }
 
 void fault_arm(struct faults *f)

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include "common.h"
+
 /*
  * Inject faults into an operation of the calling thread: its first memory allocation
  * or copy from or to user space fails, then the second one instead, and so on:
@@ -19,10 +21,13 @@
 struct faults {
 	int fd;
 	unsigned int nth;
+	struct setting settings[7];
 };
 
-/* -EOPNOTSUPP: the kernel lacks CONFIG_FAULT_INJECTION or one of its options. */
+/* -EOPNOTSUPP: the kernel lacks one of these options. */
 int faults_open(struct faults *f);
+#define NEEDS_FAULT_INJECTION "needs CONFIG_FAULT_INJECTION_DEBUG_FS, CONFIG_FAILSLAB, "	\
+			      "CONFIG_FAIL_PAGE_ALLOC and CONFIG_FAULT_INJECTION_USERCOPY"
 void faults_close(struct faults *f);
 void fault_arm(struct faults *f);
 

@@ -41,6 +41,29 @@ static const struct {
 	[FS_TMPFS]	 = { "tmpfs" },
 };
 
+const char *fs_needs(enum own_fs fs)
+{
+	static const char * const needs[] = {
+		[FS_EXT4_128]	 = "needs CONFIG_EXT4_FS, CONFIG_BLK_DEV_LOOP and mkfs.ext4",
+		[FS_EXT4_VERITY] =
+			"needs CONFIG_EXT4_FS, CONFIG_FS_VERITY, CONFIG_BLK_DEV_LOOP, mkfs.ext4",
+		[FS_XFS]	 = "needs CONFIG_XFS_FS, CONFIG_BLK_DEV_LOOP and mkfs.xfs",
+		[FS_BTRFS]	 = "needs CONFIG_BTRFS_FS, CONFIG_BLK_DEV_LOOP and mkfs.btrfs",
+		[FS_SQUASHFS]	 = "needs CONFIG_SQUASHFS, CONFIG_BLK_DEV_LOOP and mksquashfs",
+		[FS_OVERLAY]	 = "needs CONFIG_OVERLAY_FS",
+		[FS_OVERLAY_META] = "needs CONFIG_OVERLAY_FS with metacopy and verity",
+		[FS_TMPFS]	 = "needs CONFIG_TMPFS",
+		[FS_STALLING]	 =
+			"needs CONFIG_FUSE_FS, CONFIG_SQUASHFS, CONFIG_BLK_DEV_LOOP, mksquashfs",
+		[FS_FUSE]	 = "needs CONFIG_FUSE_FS",
+		[FS_FUSE_HUNG]	 = "needs CONFIG_FUSE_FS",
+		[FS_EROFS]	 = "needs CONFIG_EROFS_FS and CONFIG_BLK_DEV_LOOP",
+		[FS_EROFS_FILE]	 = "needs CONFIG_EROFS_FS_BACKED_BY_FILE",
+	};
+
+	return needs[fs] ?: "";
+}
+
 static bool kernel_has(const char *type)
 {
 	char line[64], name[64];
@@ -55,6 +78,18 @@ static bool kernel_has(const char *type)
 			 sscanf(line, "%63s", name) == 1) && !strcmp(name, type);
 	fclose(f);
 	return found;
+}
+
+int fs_new_page(const char *path)
+{
+	int fd, err;
+
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	err = ftruncate(fd, 4096) ? -errno : 0;
+	close(fd);
+	return err;
 }
 
 bool fs_is(int fd, const char *type)
@@ -265,6 +300,10 @@ int fs_mount(enum own_fs fs, const char *dir)
 	if (old < 0)
 		return -errno;
 	err = chdir(dir) ? -errno : mount_here(fs);
+	/* mount(8) only prints its reason. */
+	if (err == -EIO && (access("/dev/loop-control", F_OK) ||
+			    (fs == FS_EXT4_VERITY && access("/sys/fs/ext4/features/verity", F_OK))))
+		err = -EOPNOTSUPP;
 	if (fchdir(old) && !err)
 		err = -errno;
 	close(old);

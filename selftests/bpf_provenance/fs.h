@@ -36,6 +36,12 @@ bool fs_is(int fd, const char *type);
  */
 int fs_mount(enum own_fs fs, const char *dir);
 
+/* Create a file of 4096 zeros. Returns 0 or a negative errno. */
+int fs_new_page(const char *path);
+
+/* The text of a SKIP() after -EOPNOTSUPP. */
+const char *fs_needs(enum own_fs fs);
+
 /* Unmount it, or return -EBUSY, and empty the directory. FS_NONE: only the latter. */
 int fs_unmount(enum own_fs fs, const char *dir);
 
@@ -53,6 +59,9 @@ off_t fs_stalled_read(void);
  * their order: all reads that were sent before a call that waits for it are counted.
  */
 unsigned int fuse_reads(void);
+
+/* Stop the server of FS_FUSE: it answers nothing until it is continued. */
+void fuse_stop(bool stop);
 
 /* For fs_mount(): the server of FS_FUSE at the current directory, in fuse.c. */
 int fuse_mount(bool hangs);

@@ -199,6 +199,12 @@ int fuse_mount_stalling(void)
 	return mount_and_serve(FS_STALLING);
 }
 
+void fuse_stop(bool stop)
+{
+	kill(server, stop ? SIGSTOP : SIGCONT);
+	waitpid(server, NULL, stop ? WUNTRACED : WCONTINUED);
+}
+
 void fuse_end(void)
 {
 	kill(server, SIGKILL);

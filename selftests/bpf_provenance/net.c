@@ -178,7 +178,7 @@ static int wait_running(const char *dev)
 		return -errno;
 	strcpy(ifr.ifr_name, dev);
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	end = now.tv_sec + 60;
+	end = now.tv_sec + 30 * timeout_scale();
 	for (;;) {
 		if (ioctl(fd, SIOCGIFFLAGS, &ifr)) {
 			err = -errno;
@@ -218,7 +218,7 @@ static int setup_peer(struct net *net)
 		return err;
 	net->wire = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (net->wire < 0)
-		return -errno;
+		return errno == EAFNOSUPPORT ? -EOPNOTSUPP : -errno;
 	ll.sll_ifindex = if_nametoindex("wire1");
 	if (bind(net->wire, (void *)&ll, sizeof(ll)))
 		return -errno;
@@ -232,7 +232,7 @@ int net_setup(struct net *net)
 
 	net->wire = -1;
 	if (unshare(CLONE_NEWNET))
-		return -errno;
+		return errno == EINVAL ? -EOPNOTSUPP : -errno;
 	net->peer = open_netns();
 	if (unshare(CLONE_NEWNET))
 		return -errno;

@@ -35,8 +35,12 @@ union addr {
 
 /* All of these return 0 or a descriptor, or a negative errno. */
 
-/* Moves the caller permanently to a new network namespace, the host. Needs CAP_SYS_ADMIN. */
+/*
+ * Moves the caller permanently to a new network namespace, the host. Needs CAP_SYS_ADMIN.
+ * -EOPNOTSUPP if the kernel lacks an option.
+ */
 int net_setup(struct net *net);
+#define NEEDS_NET "needs CONFIG_NET_NS, CONFIG_VETH, CONFIG_PACKET and CONFIG_IPV6"
 
 /* A socket of the peer. */
 int peer_socket(const struct net *net, int domain, int type, int protocol);

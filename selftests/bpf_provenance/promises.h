@@ -20,27 +20,18 @@ struct promise {
 
 #define NMIS 20
 
-void row(const char *key, const char *text, const char *tests, const char *measured);
+struct bpf_program;
+
+void row(const char *key, const char *measured);
 
 /* Print @what and the error, and return 1. */
 int fail(const char *what, int err);
 
 /*
- * A task for NMIs to interrupt: this program again, run from a copy on a disk whose
- * ELF header is not in the page cache.
+ * Attach @prog and send NMIs on top of a task, whose ELF header is not in the page cache,
+ * until the program has counted NMIS of them in @nmis. The task's ID is in @target before.
+ * Returns nonzero after fail().
  */
-struct interrupted {
-	char dir[200], path[256];
-	struct spinner *s;
-	int fd;
-	pid_t pid;
-};
-
-/* Start one. Returns nonzero after fail(). */
-int interrupted_start(struct interrupted *t);
-void interrupted_stop(struct interrupted *t);
-
-/* Send NMIs on top of the task until NMIS of them are counted in @nmis. */
-int interrupted_nmis(const struct interrupted *t, const unsigned long long *nmis);
+int run_in_nmis(const struct bpf_program *prog, pid_t *target, const unsigned long long *nmis);
 
 #endif

@@ -64,8 +64,7 @@ static int measure_records(void)
 	snprintf(text, sizeof(text),
 		 "3 subprograms: %d records with id, sub_id, tag, address, length and name%s",
 		 subprogs, subprogs ? "" : "; KSYMBOL has no id, BPF_EVENT no address");
-	row("bpf-event", "one PERF_RECORD_BPF_EVENT per subprogram, which stands alone",
-	    "bpf_event.subprog.records", text);
+	row("bpf-event", text);
 	promises_bpf_event__destroy(skel);
 	munmap(ring, page + size);
 	close(fd);

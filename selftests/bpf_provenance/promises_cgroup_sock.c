@@ -77,44 +77,26 @@ static int try_ways(char *text, size_t size)
 
 #define PING_GROUPS "/proc/sys/net/ipv4/ping_group_range"
 
-/* Set the groups that may open a ping socket; the previous range is returned in @old. */
-static int set_ping_groups(const char *new, char *old, size_t size)
-{
-	ssize_t n = 0;
-	int fd;
-
-	fd = open(PING_GROUPS, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (old) {
-		n = read(fd, old, size - 1);
-		if (n > 0)
-			old[n] = 0;
-	}
-	if (n < 0 || pwrite(fd, new, strlen(new), 0) < 0)
-		n = -errno;
-	close(fd);
-	return n < 0 ? n : 0;
-}
-
 static int measure_hooks(void)
 {
-	char text[512], ping_groups[64];
+	struct setting ping_groups;
+	char text[512];
 	struct promises_cgroup_sock *skel;
 	int cgroup, err;
 
+	/* The groups that may open a ping socket. */
+	err = setting_change(&ping_groups, PING_GROUPS, "0 0");
+	if (err)
+		return fail(PING_GROUPS, err);
 	cgroup = cgroup_enter(CGROUP);
-	if (cgroup < 0)
-		return fail("cgroup", cgroup);
-	err = set_ping_groups("0 0", ping_groups, sizeof(ping_groups));
-	if (err) {
-		err = fail(PING_GROUPS, err);
-		goto out_cgroup;
+	if (cgroup < 0) {
+		err = fail("cgroup", cgroup);
+		goto out_groups;
 	}
 	skel = promises_cgroup_sock__open();
 	if (!skel) {
 		err = fail("open", errno);
-		goto out_groups;
+		goto out_cgroup;
 	}
 	/* A policy denies all that its kernel lets it deny. */
 	bpf_program__set_autoload(skel->progs.deny_autobind, has_autobind());
@@ -138,14 +120,13 @@ static int measure_hooks(void)
 		err = fail("no hook ran", ENODATA);
 out_skel:
 	promises_cgroup_sock__destroy(skel);
-out_groups:
-	set_ping_groups(ping_groups, NULL, 0);
 out_cgroup:
 	close(cgroup);
 	cgroup_leave(CGROUP);
+out_groups:
+	setting_restore(&ping_groups);
 	if (!err)
-		row("cgroup-sock", "bind, connect and post-bind hooks that pin a cgroup to one IP",
-		    "cgroup_sock.one_ip.scenario", text);
+		row("cgroup-sock", text);
 	return err;
 }
 PROMISE(4, measure_hooks);

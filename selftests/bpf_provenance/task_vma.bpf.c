@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <vmlinux.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "bpf_experimental.h"
@@ -360,6 +361,69 @@ int BPF_PROG(query_once, struct pt_regs *regs, long id)
 	    shift >= sizeof(__u64) || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
 	query_result = bpf_task_vma_query(query_addr, query_flags, query_out + shift, size);
+	return 0;
+}
+
+/* --- a file that is reused while a walk takes it ---------------------------------- */
+
+__u64 held_seq;		/* where mm_lock_seq of target is */
+__u64 held_file;	/* the struct file that is mapped */
+__u64 held_ino, other_ino;
+__u32 hold_at, accesses;
+bool stepping, waiting, replaced, replaced_first, is_other_file;
+__u64 taken_ino;
+
+/* The file of the first VMA of a walk that begins at query_addr. */
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(walk_watched, struct pt_regs *regs, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct file *file;
+
+	if (!on_target() || id != sample_nr)
+		return 0;
+	held_seq = (__u64)task->mm + bpf_core_field_offset(struct mm_struct, mm_lock_seq.sequence);
+	taken_ino = 0;
+	bpf_iter_task_vma_new(&it, task, query_addr);
+	stepping = true;
+	barrier();
+	vma = bpf_iter_task_vma_next(&it);
+	barrier();
+	stepping = false;
+	file = vma && vma->vm_start == query_addr ? vma->vm_file : NULL;
+	if (file) {
+		held_file = (__u64)file;
+		taken_ino = file->f_inode->i_ino;
+	}
+	bpf_iter_task_vma_destroy(&it);
+	seen.runs++;
+	return 0;
+}
+
+/*
+ * A breakpoint on mm_lock_seq, which a step reads before and after the fields of a VMA, and
+ * after it has taken a reference to the file. At one of them, waits until another thread has
+ * unmapped the file and opened others.
+ */
+SEC("?perf_event")
+int on_mm_lock_seq(void *ctx)
+{
+	struct file *file;
+	__u64 end;
+	int i;
+
+	if (!on_target() || !stepping || ++accesses != hold_at)
+		return 0;
+	*(volatile bool *)&waiting = true;
+	end = bpf_ktime_get_ns() + 10000000000ULL;
+	bpf_for(i, 0, 1 << 23)
+		if (*(volatile bool *)&replaced || bpf_ktime_get_ns() > end)
+			break;
+	replaced_first = *(volatile bool *)&replaced;
+	file = bpf_core_cast((void *)held_file, struct file);
+	is_other_file = file->f_inode->i_ino == other_ino;
 	return 0;
 }
 

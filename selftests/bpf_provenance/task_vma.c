@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <linux/compiler.h>
 #include <linux/fs.h>
+#include <linux/hw_breakpoint.h>
 #include <linux/init.h>
 #include <linux/membarrier.h>
 #include <linux/perf_event.h>
@@ -64,8 +65,11 @@
 #define VM_MAYSHARE 0x80
 
 /* enum bpf_task_vma_build_id */
+#define BUILD_ID_NO_FILE 0
 #define BUILD_ID_VALID 1
+#define BUILD_ID_NONE 2
 #define BUILD_ID_PENDING 3
+#define BUILD_ID_UNKNOWN 4
 
 static double now(void)
 {
@@ -209,7 +213,8 @@ FIXTURE(context)
 	void (*spin)(struct spinner *s);
 	long (*syscall)(long nr, long arg1, long arg2);
 	char (*read)(const char *p);
-	char *page, optimization[2];
+	char *page;
+	struct setting optimization;
 	int event;
 };
 
@@ -359,8 +364,7 @@ FIXTURE_TEARDOWN(context)
 	if (self->spinner.tid > 0)
 		spinner_stop(&self->spinner);
 	bpf_link__destroy(self->link);
-	if (self->optimization[0])
-		write_value(OPTIMIZATION, self->optimization);
+	setting_restore(&self->optimization);
 	if (self->event >= 0)
 		close(self->event);
 	task_vma__destroy(self->skel);
@@ -377,20 +381,13 @@ noinline void sample_uprobe(void)
  * After the call at the start of the function, where kprobes would use ftrace: offset 9
  * with indirect branch tracking, 5 without.
  */
-static struct bpf_link *attach_int3(const struct bpf_program *prog, char *optimization)
+static struct bpf_link *attach_int3(const struct bpf_program *prog, struct setting *optimization)
 {
 	LIBBPF_OPTS(bpf_kprobe_opts, opts, .offset = 9);
 	struct bpf_link *link;
-	int fd;
 
 	/* A jump instead of the breakpoint would be a different context. */
-	fd = open(OPTIMIZATION, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	if (read(fd, optimization, 1) != 1)
-		optimization[0] = 0;
-	close(fd);
-	if (!optimization[0] || write_value(OPTIMIZATION, "0"))
+	if (!access(OPTIMIZATION, F_OK) && setting_change(optimization, OPTIMIZATION, "0"))
 		return NULL;
 	link = bpf_program__attach_kprobe_opts(prog, "security_task_getpgid", &opts);
 	if (link)
@@ -428,7 +425,7 @@ static void run_program(struct __test_metadata *_metadata, FIXTURE_DATA(context)
 		ASSERT_LE(0, self->event);
 		self->link = bpf_program__attach_perf_event(prog, self->event);
 	} else if (variant->trigger == INT3) {
-		self->link = attach_int3(prog, self->optimization);
+		self->link = attach_int3(prog, &self->optimization);
 	} else {
 		self->link = bpf_program__attach(prog);
 	}
@@ -799,6 +796,39 @@ TEST_F(query, flags)
 	munmap(p, PAGE_SIZE);
 }
 
+/* Syscall entry: the status of mappings without a build ID. */
+TEST_F(query, no_build_id)
+{
+	static const struct {
+		const char *path;	/* NULL: memfd */
+		int flags, status;
+	} maps[] = {
+		{ "/dev/zero", MAP_PRIVATE | MAP_ANONYMOUS, BUILD_ID_NO_FILE },
+		/* Anonymous memory, with a file. */
+		{ "/dev/zero", MAP_PRIVATE, BUILD_ID_NONE },
+		/* Writes to it are not counted. */
+		{ NULL, MAP_PRIVATE, BUILD_ID_UNKNOWN },
+	};
+	const struct record *r = (void *)self->skel->bss->query_out;
+	void *p;
+	int i, fd;
+
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	for (i = 0; i < (int)ARRAY_LEN(maps); i++) {
+		fd = maps[i].path ? open(maps[i].path, O_RDWR | O_CLOEXEC) :
+				    memfd_create("no_id", MFD_CLOEXEC);
+		ASSERT_LE(0, fd);
+		p = mmap(NULL, PAGE_SIZE, PROT_READ, maps[i].flags,
+			 maps[i].flags & MAP_ANONYMOUS ? -1 : fd, 0);
+		ASSERT_NE(MAP_FAILED, p);
+		close(fd);
+		ASSERT_EQ(0, query(self->skel, (uintptr_t)p, 0, sizeof(*r)));
+		EXPECT_EQ(maps[i].status, r->build_id_status)
+			TH_LOG("mapping %d", i);
+		munmap(p, PAGE_SIZE);
+	}
+}
+
 /* Syscall entry: rejected queries, and records of other sizes. */
 TEST_F(query, errors)
 {
@@ -955,7 +985,7 @@ TEST_F(query, fail_nth)
 	long err;
 
 	if (faults_open(&faults))
-		SKIP(return, "needs a kernel with fault injection, as the debug one");
+		SKIP(return, NEEDS_FAULT_INJECTION);
 	load_query(_metadata, self->skel, self->skel->progs.query_once,
 		   self->skel->progs.syscall_entry);
 	fault_arm(&faults);
@@ -1092,6 +1122,162 @@ TEST_F(query, asleep)
 	EXPECT_EQ(1, seen->runs);
 	kill(pid, SIGKILL);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+}
+
+/* Files that are opened after one was freed: one of them gets its memory. */
+#define REUSES 64
+
+/* Above all file descriptors of the test. */
+#define FD_LIMIT (4 * REUSES)
+
+struct reuse {
+	struct task_vma *skel;
+	void *map;
+	int others[REUSES], err;
+	bool done;			/* the walk is over */
+	pthread_barrier_t on_its_cpu;
+};
+
+static void *replace_held(void *arg)
+{
+	struct reuse *r = arg;
+	struct task_vma__bss *bss = r->skel->bss;
+	char path[32];
+	int i;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", r->others[0]);
+	r->err = pin_to_cpu(1);
+	pthread_barrier_wait(&r->on_its_cpu);
+	while (!r->err && !READ_ONCE(bss->waiting) && !READ_ONCE(r->done))
+		;
+	/*
+	 * The CPU that waits has interrupts off, and is in an RCU read-side section: nothing
+	 * here may send it an interrupt, or wait for a grace period. The page was never touched,
+	 * so that there is nothing to flush from its TLB. The last reference to the file is put
+	 * on return from here.
+	 */
+	if (!r->err && mmap(r->map, PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			    -1, 0) != r->map)
+		r->err = -errno;
+	for (i = 1; !r->err && i < REUSES; i++) {
+		r->others[i] = open(path, O_RDONLY | O_CLOEXEC);
+		if (r->others[i] < 0)
+			r->err = -errno;
+	}
+	WRITE_ONCE(bss->replaced, true);
+	return NULL;
+}
+
+static uint64_t new_memfd(int *fd)
+{
+	struct stat st;
+
+	*fd = memfd_create("file", MFD_CLOEXEC);
+	return *fd < 0 || ftruncate(*fd, PAGE_SIZE) || fstat(*fd, &st) ? 0 : st.st_ino;
+}
+
+/*
+ * Walks once, and replaces the file at access number @hold_at to mm_lock_seq. False if there
+ * are fewer.
+ */
+static bool walk_and_replace(struct __test_metadata *_metadata, struct task_vma *skel,
+			     char *map, int hold_at)
+{
+	struct reuse r = { .skel = skel, .map = map };
+	struct task_vma__bss *bss = skel->bss;
+	pthread_t thread;
+	int fd, i;
+
+	for (i = 1; i < REUSES; i++)
+		r.others[i] = -1;
+	bss->held_ino = new_memfd(&fd);
+	ASSERT_NE(0, bss->held_ino);
+	bss->other_ino = new_memfd(&r.others[0]);
+	ASSERT_NE(0, bss->other_ino);
+	ASSERT_NE(bss->held_ino, bss->other_ino);
+	ASSERT_EQ(map, mmap(map, PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0));
+	close(fd);
+	/* Where the file is, and mm_lock_seq. */
+	bss->hold_at = 0;
+	syscall(SYS_getppid);
+	ASSERT_EQ(bss->held_ino, bss->taken_ino);
+
+	pthread_barrier_init(&r.on_its_cpu, NULL, 2);
+	bss->waiting = false;
+	bss->replaced = false;
+	bss->replaced_first = false;
+	bss->is_other_file = false;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, replace_held, &r));
+	pthread_barrier_wait(&r.on_its_cpu);
+	bss->accesses = 0;
+	bss->hold_at = hold_at;
+	syscall(SYS_getppid);
+	WRITE_ONCE(r.done, true);
+	pthread_join(thread, NULL);
+	ASSERT_EQ(0, r.err);
+	for (i = 0; i < REUSES; i++) {
+		EXPECT_GT(FD_LIMIT, r.others[i]);
+		close(r.others[i]);
+	}
+	if (!bss->waiting)
+		return false;
+	EXPECT_TRUE(bss->replaced_first)
+		TH_LOG("the other thread was not done in time, at access %d", hold_at);
+	EXPECT_NE(bss->other_ino, bss->taken_ino)
+		TH_LOG("a file that was never mapped was taken, at access %d", hold_at);
+	return true;
+}
+
+/*
+ * Syscall entry, interrupts on: during a step of a walk, the file that is mapped is replaced
+ * and freed, and its memory becomes another file's. The walk must not take that one.
+ */
+TEST_F(query, reused_file)
+{
+	struct task_vma__bss *bss = self->skel->bss;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_BREAKPOINT,
+		.bp_type = HW_BREAKPOINT_RW,
+		.bp_len = HW_BREAKPOINT_LEN_4,
+		.sample_period = 1,
+	};
+	int event, fd, at, reused = 0;
+	struct bpf_link *link;
+	char *map;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	/* While threads share it, the table of open files only grows after a grace period. */
+	fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, FD_LIMIT);
+	ASSERT_LE(0, fd);
+	close(fd);
+	load_query(_metadata, self->skel, self->skel->progs.walk_watched,
+		   self->skel->progs.on_mm_lock_seq);
+	/* Between others, so that no page table is freed. */
+	map = mmap(NULL, 3 * PAGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	map += PAGE_SIZE;
+	bss->query_addr = (uintptr_t)map;
+	syscall(SYS_getppid);
+	ASSERT_EQ(1, bss->seen.runs);
+	attr.bp_addr = bss->held_seq;
+	event = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (event < 0 && errno == ENOENT)
+		SKIP(return, "needs CONFIG_HAVE_HW_BREAKPOINT");
+	ASSERT_LE(0, event)
+		TH_LOG("breakpoint: %s", strerror(errno));
+	link = bpf_program__attach_perf_event(self->skel->progs.on_mm_lock_seq, event);
+	ASSERT_NE(NULL, link);
+	for (at = 1; at < 100 && walk_and_replace(_metadata, self->skel, map, at); at++)
+		reused += bss->is_other_file;
+	bpf_link__destroy(link);
+	munmap(map - PAGE_SIZE, 3 * PAGE_SIZE);
+
+	/* Before the fields are read, after, and when there is a reference. */
+	EXPECT_LT(3, at);
+	EXPECT_LE(2, reused);
+	TH_LOG("%d accesses; at %d, the file became another one", at - 1, reused);
 }
 
 /*
@@ -1291,7 +1477,7 @@ TEST_F(query, io_worker)
 	fd = uring_open("/proc/self/maps");
 	task_vma__detach(self->skel);
 	if (fd == -ENOSYS || fd == -EPERM)
-		SKIP(return, "this kernel has no io_uring");
+		SKIP(return, "needs CONFIG_IO_URING");
 	ASSERT_LE(0, fd);
 	close(fd);
 	ASSERT_EQ(1, seen->runs);
@@ -1657,7 +1843,7 @@ FIXTURE_SETUP(files)
 		fs_unmount(variant->fs, self->dir);
 		rmdir(self->dir);
 		if (err == -EOPNOTSUPP)
-			SKIP(return, "needs the file system");
+			SKIP(return, "%s", fs_needs(variant->fs));
 		ASSERT_EQ(0, err);
 	}
 	files_dir = self->dir;

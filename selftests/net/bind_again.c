@@ -325,4 +325,73 @@ TEST(device)
 	close(busy);
 }
 
+TEST(device_raw)
+{
+	union addr addr;
+	socklen_t len;
+	int fd;
+
+	setup_netns(_metadata);
+
+	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_UDP);
+	ASSERT_LE(0, fd);
+	len = make_addr(&addr, "fe80::2", 0);
+	addr.v6.sin6_scope_id = if_nametoindex("lo");
+	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
+	ASSERT_EQ(EADDRNOTAVAIL, errno);
+	EXPECT_EQ(0, bound_device(fd));
+	close(fd);
+}
+
+/* A ping socket that has a port cannot be bound again. */
+TEST(device_ping)
+{
+	union addr addr;
+	socklen_t len;
+	int fd;
+
+	setup_netns(_metadata);
+
+	fd = socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
+	ASSERT_EQ(0, bound_device(fd));
+	len = make_addr(&addr, "fe80::1", 0);
+	addr.v6.sin6_scope_id = if_nametoindex("lo");
+	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
+	ASSERT_EQ(EINVAL, errno);
+	EXPECT_EQ(0, bound_device(fd));
+	close(fd);
+}
+
+/* A TCP socket that is bound to an IPv6 address has no IPv4 source. bind()
+ * sets IPV6_V6ONLY, but without a port it can be cleared again.
+ */
+TEST(tcp_v6_to_v4mapped)
+{
+	int fd, peer;
+
+	setup_netns(_metadata);
+
+	peer = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, peer);
+	ASSERT_EQ(0, bind_to(peer, "127.0.0.1", 0));
+	ASSERT_EQ(0, listen(peer, 1));
+
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one,
+				sizeof(one)));
+	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
+	ASSERT_EQ(0, local_port(fd));
+	ASSERT_EQ(0, setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &zero,
+				sizeof(zero)));
+	EXPECT_EQ(-1, connect_to(fd, "::ffff:127.0.0.1", local_port(peer))) {
+		TH_LOG("connected from %s", local_ip(fd));
+	}
+	EXPECT_EQ(ENETUNREACH, errno);
+	close(fd);
+	close(peer);
+}
+
 TEST_HARNESS_MAIN

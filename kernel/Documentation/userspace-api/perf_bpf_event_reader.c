@@ -77,7 +77,7 @@ static int reader_add(struct reader *rd, const struct perf_event_header *h)
 {
 	const struct reader_record *r = (const void *)h;
 	struct reader_text *t, **text;
-	size_t i;
+	size_t i, room;
 
 	/* Other types have another layout, or none that is known here. */
 	if (h->type != PERF_RECORD_BPF_EVENT || h->size < sizeof(*r) ||
@@ -89,11 +89,12 @@ static int reader_add(struct reader *rd, const struct perf_event_header *h)
 		return 0;
 
 	if (rd->texts == rd->room) {
-		rd->room = rd->room ? 2 * rd->room : 256;
-		text = realloc(rd->text, rd->room * sizeof(*text));
+		room = rd->room ? 2 * rd->room : 256;
+		text = realloc(rd->text, room * sizeof(*text));
 		if (!text)
 			return -ENOMEM;
 		rd->text = text;
+		rd->room = room;
 	}
 	t = malloc(sizeof(*t));
 	if (!t)
@@ -109,7 +110,7 @@ static int reader_add(struct reader *rd, const struct perf_event_header *h)
 	return 0;
 }
 
-/* Take all that is in one ring. */
+/* Take all that is in one ring. After an error, the rest is still in it. */
 static int reader_take_ring(struct reader *rd, struct reader_ring *ring)
 {
 	size_t page = sysconf(_SC_PAGESIZE), size = READER_PAGES * page, at, part;
@@ -120,7 +121,7 @@ static int reader_take_ring(struct reader *rd, struct reader_ring *ring)
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	int err = 0;
 
-	while (!err && tail < head) {
+	while (tail < head) {
 		/* Records are multiples of 8: a header does not wrap. */
 		at = tail % size;
 		h = (const void *)(data + at);
@@ -131,6 +132,8 @@ static int reader_take_ring(struct reader *rd, struct reader_ring *ring)
 			h = (const void *)buf;
 		}
 		err = reader_add(rd, h);
+		if (err)
+			break;
 		tail += h->size;
 	}
 	/* What was read may be overwritten from here on. */

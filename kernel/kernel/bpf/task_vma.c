@@ -308,7 +308,8 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 	if (unlikely(flags & ~(u64)VALID_FLAGS || out__sz < RECORD_SIZE_VER0))
 		goto nothing;
 	err = -ENOENT;
-	if (unlikely(!mm || task->flags & PF_KTHREAD || addr > ULONG_MAX))
+	/* The interrupted task may be changing its other flags. */
+	if (unlikely(!mm || data_race(task->flags) & PF_KTHREAD || addr > ULONG_MAX))
 		goto nothing;
 	if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
 		rec = &copy;

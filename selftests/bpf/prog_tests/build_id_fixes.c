@@ -3,6 +3,8 @@
 #include <test_progs.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
@@ -74,7 +76,7 @@ static void *map_header(int fd, void *addr)
 	return ASSERT_NEQ(map, MAP_FAILED, "mmap_elf") ? map : NULL;
 }
 
-static struct build_id_fixes *attach_prog(const char *name)
+static struct build_id_fixes *attach_progs(const char *name, const char *second)
 {
 	struct build_id_fixes *skel;
 	struct bpf_program *prog;
@@ -86,6 +88,10 @@ static struct build_id_fixes *attach_prog(const char *name)
 	if (!ASSERT_OK_PTR(prog, "find_program"))
 		goto err;
 	bpf_program__set_autoload(prog, true);
+	prog = second ? bpf_object__find_program_by_name(skel->obj, second) : prog;
+	if (!ASSERT_OK_PTR(prog, "find_second_program"))
+		goto err;
+	bpf_program__set_autoload(prog, true);
 	if (!ASSERT_OK(build_id_fixes__load(skel), "skel_load") ||
 	    !ASSERT_OK(build_id_fixes__attach(skel), "skel_attach"))
 		goto err;
@@ -94,6 +100,11 @@ static struct build_id_fixes *attach_prog(const char *name)
 err:
 	build_id_fixes__destroy(skel);
 	return NULL;
+}
+
+static struct build_id_fixes *attach_prog(const char *name)
+{
+	return attach_progs(name, NULL);
 }
 
 static sigjmp_buf after_fault;
@@ -316,6 +327,95 @@ close_fd:
 	close(fd);
 }
 
+struct truncation {
+	struct build_id_fixes__bss *bss;
+	pthread_barrier_t on_its_cpu;
+	cpu_set_t cpus;
+	int fd, err;
+};
+
+static void *truncate_held(void *arg)
+{
+	struct truncation *t = arg;
+
+	t->err = sched_setaffinity(0, sizeof(t->cpus), &t->cpus);
+	pthread_barrier_wait(&t->on_its_cpu);
+	while (!READ_ONCE(t->bss->held_folio) && !READ_ONCE(t->bss->opened))
+		;
+	t->err = t->err ?: ftruncate(t->fd, 0);
+	WRITE_ONCE(t->bss->truncated, true);
+	return NULL;
+}
+
+/* The file is truncated while a program may hold a reference to its page. */
+static void run_last_reference(struct build_id_fixes *skel, struct truncation *t, const char *path)
+{
+	pthread_t thread;
+	int fd;
+
+	/* Nor may a batch of this CPU hold one. Past the end, DONTNEED only drains them. */
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	ASSERT_OK(posix_fadvise(fd, 1L << 40, page_sz, POSIX_FADV_DONTNEED), "drain");
+	close(fd);
+
+	pthread_barrier_init(&t->on_its_cpu, NULL, 2);
+	if (!ASSERT_OK(pthread_create(&thread, NULL, truncate_held, t), "pthread_create"))
+		return;
+	pthread_barrier_wait(&t->on_its_cpu);
+	skel->bss->pid = getpid();
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	skel->bss->pid = 0;
+	WRITE_ONCE(skel->bss->opened, true);
+	pthread_join(thread, NULL);
+	close(fd);
+	ASSERT_OK(t->err, "truncate");
+	if (!skel->bss->held_folio) {
+		printf("%s:SKIP: BPF is not among the active LSMs\n", __func__);
+		test__skip();
+		return;
+	}
+	ASSERT_OK(skel->bss->read_res, "dynptr_read");
+	ASSERT_TRUE(skel->bss->truncated_first, "truncated_first");
+	/* At most those of the page cache and the program */
+	ASSERT_LE(skel->bss->held_refs, 2, "held_refs");
+	ASSERT_EQ(skel->bss->last_puts, 0, "freed_with_interrupts_off");
+}
+
+static void subtest_last_reference(void)
+{
+	struct truncation t = {};
+	struct build_id_fixes *skel;
+	cpu_set_t old, this;
+	char path[32];
+
+	if (!ASSERT_OK(sched_getaffinity(0, sizeof(old), &old), "getaffinity"))
+		return;
+	CPU_ZERO(&this);
+	CPU_SET(sched_getcpu(), &this);
+	CPU_XOR(&t.cpus, &old, &this);
+	if (!CPU_COUNT(&t.cpus)) {
+		printf("%s:SKIP: needs two CPUs\n", __func__);
+		test__skip();
+		return;
+	}
+	skel = attach_progs("hold_irqs_off", "last_put");
+	if (!skel)
+		return;
+	skel->bss->pid = 0;
+	t.bss = skel->bss;
+	if (!ASSERT_OK(sched_setaffinity(0, sizeof(this), &this), "setaffinity"))
+		goto destroy;
+	t.fd = create_elf(&elf_file, page_sz);
+	if (t.fd >= 0) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", t.fd);
+		run_last_reference(skel, &t, path);
+		close(t.fd);
+	}
+	ASSERT_OK(sched_setaffinity(0, sizeof(old), &old), "restore_affinity");
+destroy:
+	build_id_fixes__destroy(skel);
+}
+
 /* A kernel that waits for the frozen folio hangs here. */
 static void subtest_frozen_folio(void)
 {
@@ -348,6 +448,8 @@ void serial_test_build_id_fixes(void)
 		subtest_block_device();
 	if (test__start_subtest("many-notes"))
 		subtest_many_notes();
+	if (test__start_subtest("last-reference"))
+		subtest_last_reference();
 	/* Without the fixes, the last two may end in a panic or a hang. */
 	if (test__start_subtest("write-only-file"))
 		subtest_write_only_file();

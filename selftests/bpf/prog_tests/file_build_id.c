@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Test how the verifier handles programs that call bpf_file_build_id(). Its
- * result is tested by tools/testing/selftests/bpf_provenance/buildid.c.
+ * result is tested by build_id_cache.c.
  */
 #include <test_progs.h>
 

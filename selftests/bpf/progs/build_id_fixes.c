@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "bpf_atomic.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -15,6 +17,12 @@ long stack_res;
 
 bool opened;
 long read_res;
+
+/* A folio whose last reference the program may hold, with interrupts off */
+__u64 held_folio;
+bool truncated, truncated_first, putting;
+int held_refs;
+int last_puts;
 
 static bool is_test(void)
 {
@@ -44,6 +52,49 @@ int BPF_PROG(read_opened, struct file *file)
 		read_res = bpf_dynptr_read(&c, sizeof(c), &ptr, 0, 0);
 	bpf_dynptr_file_discard(&ptr);
 	opened = true;
+	return 0;
+}
+
+/* A file of one page, which user space truncates after the read. */
+SEC("?lsm/file_open")
+int BPF_PROG(hold_irqs_off, struct file *file)
+{
+	struct bpf_dynptr ptr;
+	struct folio *folio;
+	unsigned long flags;
+	__u64 end;
+	char c;
+	int i;
+
+	if (!is_test())
+		return 0;
+
+	bpf_local_irq_save(&flags);
+	if (!bpf_dynptr_from_file(file, 0, &ptr)) {
+		read_res = bpf_dynptr_read(&c, sizeof(c), &ptr, 0, 0);
+		/* A single entry is in xa_head itself. */
+		folio = file->f_mapping->i_pages.xa_head;
+		held_refs = BPF_CORE_READ(folio, _refcount.counter);
+		WRITE_ONCE(held_folio, (__u64)folio);
+		end = bpf_ktime_get_ns() + 5000000000ULL;
+		bpf_for(i, 0, 1 << 23)
+			if (READ_ONCE(truncated) || bpf_ktime_get_ns() > end)
+				break;
+		truncated_first = READ_ONCE(truncated);
+		WRITE_ONCE(putting, true);
+	}
+	bpf_dynptr_file_discard(&ptr);
+	WRITE_ONCE(putting, false);
+	bpf_local_irq_restore(&flags);
+	opened = true;
+	return 0;
+}
+
+SEC("?fentry/__folio_put")
+int BPF_PROG(last_put, struct folio *folio)
+{
+	if (putting && (__u64)folio == held_folio)
+		last_puts++;
 	return 0;
 }
 

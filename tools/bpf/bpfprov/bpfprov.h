@@ -98,10 +98,19 @@ void unlink_when_killed(const char *path);
 #define NSEC_PER_SEC	1000000000ULL
 uint64_t clock_ns(clockid_t clock);
 
-/* @s as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD. */
+/*
+ * @s as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD: the JSON writer of
+ * bpftool writes them as they are, which is not JSON, and is not in a library.
+ */
 void json_string(FILE *f, const char *s);
 
-/* @s with control characters as \ooo, as in /proc, because they can change a terminal. */
+/*
+ * The length of the character at @s, and whether it is a control character, which can change
+ * a terminal. So can a byte that is not UTF-8.
+ */
+int char_len(const char *s, bool *is_control);
+
+/* @s with control characters as \ooo, as in /proc. */
 void print_clean(FILE *f, const char *s);
 
 /* @len bytes as hexadecimal digits. */

@@ -46,6 +46,7 @@ bool bpf_text_of_subprog(const struct perf_event_header *h, struct bpf_text *t)
 	*t = (struct bpf_text){
 		.addr = r->addr,
 		.len = r->len,
+		.prefix = r->prefix_len,
 		.id = r->id,
 		.sub_id = r->sub_id,
 		.sub_cnt = r->sub_cnt,

@@ -15,6 +15,7 @@
 struct bpf_text {
 	uint64_t addr;		/* 0: no JIT, or hidden */
 	uint32_t len;		/* 0: not known */
+	uint32_t prefix;	/* bytes before @addr that belong to it, as of FineIBT */
 	bool len_is_guess;	/* it may be shorter */
 	uint32_t id;		/* of the program; 0: an image */
 	uint32_t sub_id, sub_cnt;

@@ -17,6 +17,7 @@
 
 #define AF_INET		2
 #define AF_INET6	10
+#define SOCK_DGRAM	2
 #define SOCK_RAW	3
 
 #define REFUSE		0
@@ -166,6 +167,17 @@ static __always_inline void forget(struct bpf_sock_addr *ctx, const struct words
 	if (bpf_map_lookup_elem(&reverse, &key))
 		bpf_map_delete_elem(&reverse, &key);
 }
+
+/*
+ * Sockets whose source local_source() set. It stays when the socket is disconnected, or when
+ * connect() fails after that: see ingress().
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u8);
+} local SEC(".maps");
 
 /* Is it exempt by --allow-localhost? */
 static __always_inline bool is_allowed(const struct policy *p, const struct words *a, __u32 port)
@@ -377,6 +389,9 @@ static __always_inline int local_source(const struct policy *p, struct bpf_sock_
 		return REFUSE;
 	if (is_bound(ctx))
 		return ALLOW;
+	if ((ctx->type == SOCK_DGRAM || ctx->type == SOCK_RAW) &&
+	    !bpf_sk_storage_get(&local, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return REFUSE;
 	if (is_ip4 && !from_mapped)
 		return bind_result(bpf_bind(ctx, (void *)&sin, sizeof(sin)));
 	sin6.sin6_addr.s6_addr32[2] = is_ip4 ? bpf_htonl(0xffff) : 0;
@@ -443,6 +458,20 @@ int bind6(struct bpf_sock_addr *ctx)
 	return p ? local6(p, ctx) : REFUSE;
 }
 
+/*
+ * bind() never sets a localhost address: local_source() did. A TCP socket may use it to
+ * connect, but not to listen after the connection has failed. SCTP runs autobind to listen
+ * only. ingress() restricts the others.
+ */
+static __always_inline int local_autobind(const struct policy *p, const struct bpf_sock_addr *ctx)
+{
+	if (!p->allowed)
+		return REFUSE;
+	if (ctx->type == SOCK_DGRAM)
+		return ALLOW;
+	return ctx->protocol == IPPROTO_TCP && ctx->sk && ctx->sk->state == BPF_TCP_SYN_SENT;
+}
+
 /* Sockets that the kernel binds without bind(). */
 SEC("cgroup/autobind")
 int autobind(struct bpf_sock_addr *ctx)
@@ -452,15 +481,15 @@ int autobind(struct bpf_sock_addr *ctx)
 
 	if (!p)
 		return REFUSE;
-	/* bind() never sets a localhost address: local_source() did. */
 	if (ctx->user_family == AF_INET) {
-		if (p->allowed && is_localhost4(ctx->user_ip4))
-			return ALLOW;
+		if (is_localhost4(ctx->user_ip4) && ctx->user_ip4 != p->ip4)
+			return local_autobind(p, ctx);
 		return was_own4(p, ctx->user_ip4) ? ALLOW : local4(p, ctx);
 	}
 	a = user_ip6(ctx);
-	if (p->allowed && (is_mapped(&a) ? is_localhost4(a.w[3]) : is_localhost6(&a)))
-		return ALLOW;
+	if (is_mapped(&a) ? is_localhost4(a.w[3]) && a.w[3] != p->ip4 :
+			    is_localhost6(&a) && !is_own6(p, &a))
+		return local_autobind(p, ctx);
 	if (is_mapped(&a) ? was_own4(p, a.w[3]) : was_own6(p, &a))
 		return ALLOW;
 	return local6(p, ctx);
@@ -594,6 +623,30 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 		ctx->msg_src_ip6[3] = p->ip6[3];
 	}
 	return ALLOW;
+}
+
+/*
+ * A datagram or raw socket with the source that local_source() set receives from its peer
+ * only: without a peer it would be a server on localhost. Sockets that were bound to
+ * localhost before the policy keep receiving.
+ */
+SEC("cgroup_skb/ingress")
+int ingress(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct words a;
+	bool ip4;
+
+	if (!sk || sk->state == BPF_TCP_ESTABLISHED)
+		return ALLOW;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW))
+		return ALLOW;
+	a = sk->family == AF_INET6 ? bound6(sk) : mapped(sk->src_ip4);
+	ip4 = is_mapped(&a);
+	if (ip4 ? !is_localhost4(a.w[3]) : !is_localhost6(&a))
+		return ALLOW;
+	return !bpf_sk_storage_get(&local, sk, NULL, 0);
 }
 
 SEC("cgroup/recvmsg4")

@@ -4,7 +4,7 @@
  *
  * A confined cgroup has a directory in the BPF file system, named after its ID: the links
  * of its hooks, which keep them attached, and "policy", the map that all of them read.
- * A process that changes it holds a lock on that directory.
+ * A process that reads or changes any of them holds a lock on the directory above.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
@@ -216,16 +216,31 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* Names of programs and of pins, in the order of attaching. */
 static const char * const hook_names[] = {
-	"autobind", "bind4", "bind6", "connect4", "connect6", "sendmsg4", "sendmsg6",
+	"autobind", "ingress", "bind4", "bind6", "connect4", "connect6", "sendmsg4", "sendmsg6",
 	"post_bind4", "post_bind6", "recvmsg4", "recvmsg6", "getpeername4", "getpeername6",
 };
 
 #define HOOKS ARRAY_LEN(hook_names)
 
+/* Pinned maps. The policy is pinned first, and removed last. */
+static const struct {
+	const char *pin, *map;
+} maps[] = {
+	{ "policy", "policies" }, { "reverse", "reverse" }, { "local", "local" },
+};
+
 struct hook {
 	struct bpf_program *prog;
 	bool there;		/* attached already */
 };
+
+/* ingress sees each packet: it is attached only for --allow-localhost. */
+static bool is_needed(const char *hook, const struct policy *p)
+{
+	if (!strcmp(hook, "autobind"))
+		return has_feature(AUTOBIND);
+	return strcmp(hook, "ingress") || p->allowed;
+}
 
 /* --- places ------------------------------------------------------------------ */
 
@@ -239,30 +254,32 @@ static bool have_bpffs(void)
 	return false;
 }
 
-/* Open and lock the directory of a confined cgroup; -1 with errno. */
-static int lock_dir(const char *dir, bool make)
+/*
+ * Lock the directory of all confined cgroups, because policies of different cgroups must not
+ * contradict each other. Returns a descriptor, or -1 with errno.
+ */
+static int lock_all(bool make)
 {
-	struct stat mine, there;
 	int fd;
 
-	if (make && ((mkdir(CONFINE_DIR, 0700) && errno != EEXIST) ||
-		     (mkdir(dir, 0700) && errno != EEXIST)))
+	if (make && mkdir(CONFINE_DIR, 0700) && errno != EEXIST)
 		return -1;
-	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	if (flock(fd, LOCK_EX)) {
+	fd = open(CONFINE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0 && flock(fd, LOCK_EX)) {
 		close(fd);
-		return -1;
-	}
-	/* The previous lock owner may have removed it, and another process recreated it. */
-	if (fstat(fd, &mine) || stat(dir, &there) || mine.st_ino != there.st_ino ||
-	    mine.st_dev != there.st_dev) {
-		close(fd);
-		errno = make ? EAGAIN : ENOENT;
 		return -1;
 	}
 	return fd;
+}
+
+static bool is_map(const char *pin)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(maps); i++)
+		if (!strcmp(pin, maps[i].pin))
+			return true;
+	return false;
 }
 
 static int pinned(const char *dir, const char *name)
@@ -379,6 +396,7 @@ static void remove_dir(const char *dir)
 {
 	struct dirent *e;
 	DIR *d = opendir(dir);
+	size_t i;
 	int link;
 
 	/*
@@ -386,8 +404,7 @@ static void remove_dir(const char *dir)
 	 * explicitly, because dropping the last reference does it some time later.
 	 */
 	while (d && (e = readdir(d))) {
-		if (*e->d_name == '.' || !strcmp(e->d_name, "policy") ||
-		    !strcmp(e->d_name, "reverse"))
+		if (*e->d_name == '.' || is_map(e->d_name))
 			continue;
 		link = pinned(dir, e->d_name);
 		if (link >= 0) {
@@ -398,8 +415,8 @@ static void remove_dir(const char *dir)
 	}
 	if (d)
 		closedir(d);
-	unpin(dir, "reverse");
-	unpin(dir, "policy");
+	for (i = ARRAY_LEN(maps); i-- > 0;)
+		unpin(dir, maps[i].pin);
 	rmdir(dir);
 }
 
@@ -472,10 +489,9 @@ enum state {
 	REMOVED,
 };
 
-static bool is_hook_missing(const char *dir, size_t i)
+static bool is_hook_missing(const char *dir, size_t i, const struct policy *p)
 {
-	return (strcmp(hook_names[i], "autobind") || has_feature(AUTOBIND)) &&
-	       !is_attached(dir, hook_names[i]);
+	return is_needed(hook_names[i], p) && !is_attached(dir, hook_names[i]);
 }
 
 static enum state state_of(const char *dir, const char *id, const struct policy *p)
@@ -488,7 +504,7 @@ static enum state state_of(const char *dir, const char *id, const struct policy 
 	if (st.st_ino != strtoull(id, NULL, 10))
 		return REMADE;
 	for (i = 0; i < HOOKS; i++)
-		if (is_hook_missing(dir, i))
+		if (is_hook_missing(dir, i, p))
 			return NOT_WHOLE;
 	return CONFINED;
 }
@@ -554,12 +570,7 @@ static int check_other(void *ctx, const char *dir, const char *id)
 		return 0;
 	state = state_of(dir, id, &other);
 	if (state == REMADE && !strcmp(other.cgroup, path)) {
-		int lock = lock_dir(dir, false);
-
-		if (lock >= 0) {
-			remove_dir(dir);
-			close(lock);
-		}
+		remove_dir(dir);
 		return 0;
 	}
 	if (state == REMOVED || state == REMADE)
@@ -596,23 +607,28 @@ static void keep_old(struct policy *p, const struct policy *old)
 static int do_confine(int cgroup, const char *dir, const char *path)
 {
 	struct policy old, *p = &env.policy;
-	int policies = -1, reverse = -1, lock, err, rc = BPFPROV_FAILED;
+	int fds[ARRAY_LEN(maps)], policies, lock, err, rc = BPFPROV_FAILED;
 	struct hook hooks[HOOKS];
 	struct confine_bpf *skel;
 	bool missing = false;
 	size_t i;
 
-	if (each_confined(check_other, (void *)path))
-		return BPFPROV_FAILED;
 	p->version = POLICY_VERSION;
 	snprintf(p->cgroup, sizeof(p->cgroup), "%s", path);
 	if (!has_feature(AUTOBIND))
 		say_reduced(AUTOBIND, "listen() and send() without bind() are not confined");
 
-	lock = lock_dir(dir, true);
+	lock = lock_all(true);
 	if (lock < 0) {
-		say("%s: %s", dir, strerror(errno));
+		say("%s: %s", CONFINE_DIR, strerror(errno));
 		return is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
+	}
+	if (each_confined(check_other, (void *)path))
+		goto close_lock;
+	if (mkdir(dir, 0700) && errno != EEXIST) {
+		say("%s: %s", dir, strerror(errno));
+		rc = is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
+		goto close_lock;
 	}
 	skel = confine_bpf__open();
 	if (!skel) {
@@ -620,6 +636,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		goto close_lock;
 	}
 	bpf_program__set_autoload(skel->progs.autobind, has_feature(AUTOBIND));
+	bpf_program__set_autoload(skel->progs.ingress, p->allowed);
 	/* For a libbpf that does not have its section. */
 	bpf_program__set_type(skel->progs.autobind, BPF_PROG_TYPE_CGROUP_SOCK_ADDR);
 	bpf_program__set_expected_attach_type(skel->progs.autobind, BPF_CGROUP_INET_AUTOBIND);
@@ -628,7 +645,9 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		say("%sreduced:%s AF_INET6 sockets have one address on this kernel: those that are bound to any have the IPv6 one, and no IPv4",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
 	use_all_protocols(skel);
-	policies = pinned(dir, "policy");
+	for (i = 0; i < ARRAY_LEN(maps); i++)
+		fds[i] = pinned(dir, maps[i].pin);
+	policies = fds[0];
 	for (i = 0; i < HOOKS; i++) {
 		hooks[i].prog = bpf_object__find_program_by_name(skel->obj, hook_names[i]);
 		hooks[i].there = policies >= 0 && is_attached(dir, hook_names[i]);
@@ -651,10 +670,10 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			say("replacing the policy: %s", strerror(-err));
 			goto destroy;
 		}
-		bpf_map__reuse_fd(skel->maps.policies, policies);
-		reverse = pinned(dir, "reverse");
-		if (reverse >= 0)
-			bpf_map__reuse_fd(skel->maps.reverse, reverse);
+		for (i = 0; i < ARRAY_LEN(maps); i++)
+			if (fds[i] >= 0)
+				bpf_map__reuse_fd(bpf_object__find_map_by_name(skel->obj, maps[i].map),
+						  fds[i]);
 	}
 	if (missing) {
 		err = confine_bpf__load(skel);
@@ -665,14 +684,15 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		}
 		if (policies < 0) {
 			char pin[DIR_SIZE + 16];
+			struct bpf_map *map;
 
 			err = replace_policy(bpf_map__fd(skel->maps.policies), p);
-			snprintf(pin, sizeof(pin), "%s/policy", dir);
-			if (!err && bpf_obj_pin(bpf_map__fd(skel->maps.policies), pin))
-				err = -errno;
-			snprintf(pin, sizeof(pin), "%s/reverse", dir);
-			if (!err && bpf_obj_pin(bpf_map__fd(skel->maps.reverse), pin))
-				err = -errno;
+			for (i = 0; i < ARRAY_LEN(maps) && !err; i++) {
+				map = bpf_object__find_map_by_name(skel->obj, maps[i].map);
+				snprintf(pin, sizeof(pin), "%s/%s", dir, maps[i].pin);
+				if (bpf_obj_pin(bpf_map__fd(map), pin))
+					err = -errno;
+			}
 			if (err) {
 				say("the policy: %s", strerror(-err));
 				goto undo;
@@ -696,10 +716,9 @@ undo:
 		replace_policy(policies, &old);
 destroy:
 	confine_bpf__destroy(skel);
-	if (policies >= 0)
-		close(policies);
-	if (reverse >= 0)
-		close(reverse);
+	for (i = 0; i < ARRAY_LEN(maps); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 close_lock:
 	close(lock);
 	return rc;
@@ -767,7 +786,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	for (i = 0; i < HOOKS; i++) {
 		if (is_attached(dir, hook_names[i]))
 			printf(" %s", hook_names[i]);
-		else
+		else if (strcmp(hook_names[i], "ingress") || p.allowed)
 			printf(" %sno-%s%s", colour(stdout, RED), hook_names[i],
 			       colour(stdout, PLAIN));
 	}
@@ -887,7 +906,10 @@ int cmd_confine(int argc, char **argv)
 		env.cgroup = own;
 	}
 	if (!env.cgroup) {
+		lock = lock_all(false);
 		each_confined(show_dir, &rc);
+		if (lock >= 0)
+			close(lock);
 		return finish_output(stdout, "standard output") ? BPFPROV_FAILED : rc;
 	}
 
@@ -906,8 +928,10 @@ int cmd_confine(int argc, char **argv)
 
 	if (cgroup >= 0)
 		close(cgroup);
-	lock = lock_dir(dir, false);
-	if (lock < 0) {
+	lock = lock_all(false);
+	if (lock < 0 || access(dir, F_OK)) {
+		if (lock >= 0)
+			close(lock);
 		if (cgroup >= 0 && each_confined(was_confined, path))
 			say("%s is not confined: it was made again since; %s", env.cgroup, REMAKE);
 		else

@@ -4,7 +4,7 @@
 #define __BPFPROV_CONFINE_H
 
 /* Increment it when struct policy or its meaning changes. */
-#define POLICY_VERSION	2
+#define POLICY_VERSION	3
 #define MAX_REDIRECTS	16
 #define MAX_ALLOWED	8
 #define CGROUP_PATH	512

@@ -103,6 +103,7 @@ struct event {
 	/* LOST */
 	uint64_t count, last_seq;
 	uint32_t cpu;
+	bool at_end;		/* neither located by a number nor by a CPU */
 };
 
 /* The current name of the task; "" if it has ended. */
@@ -149,7 +150,7 @@ static void print_json(const struct event *e, const char *comm)
 		if (e->seq)
 			printf(",\"first_seq\":%" PRIu64 ",\"last_seq\":%" PRIu64, e->seq,
 			       e->last_seq);
-		else
+		else if (!e->at_end)
 			printf(",\"cpu\":%u", e->cpu);
 		printf("}\n");
 		return;
@@ -205,6 +206,8 @@ static void print_text(const struct event *e, const char *comm)
 		if (e->seq)
 			printf("%" PRIu64 " records, number %" PRIu64 " to %" PRIu64 "\n", e->count,
 			       e->seq, e->last_seq);
+		else if (e->at_end)
+			printf("%" PRIu64 " records after the last one\n", e->count);
 		else
 			printf("%" PRIu64 " records of CPU %u\n", e->count, e->cpu);
 		return;
@@ -321,7 +324,8 @@ static struct {
 	size_t count, room;
 	uint64_t next;			/* the next expected number; 0: any */
 	uint64_t begin, end;		/* CLOCK_BOOTTIME: all rings were open, and read */
-	uint64_t events, lost, gone, counted;
+	uint64_t events, lost, gone;
+	uint64_t lost_before;		/* in the rings, before stream.begin */
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */
 	size_t prog_count;
@@ -509,7 +513,6 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 
 	switch (h->type) {
 	case PERF_RECORD_LOST:
-		stream.counted += lost->lost;
 		if (stream.subprog)
 			return;		/* located by the numbers */
 		e = new_event(LOST, id);
@@ -543,6 +546,16 @@ static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
 			   .count = last - first + 1 };
 
 	stream.lost += e.count;
+	print_event(&e);
+}
+
+/* Records that were lost after the last one of a ring leave no gap, and no PERF_RECORD_LOST. */
+static void say_lost_at_end(uint64_t count)
+{
+	struct event e = { .what = LOST, .realtime = clock_ns(CLOCK_REALTIME), .count = count,
+			   .at_end = true };
+
+	stream.lost += count;
 	print_event(&e);
 }
 
@@ -604,7 +617,7 @@ static void read_clocks(void)
 static int follow(void)
 {
 	struct rings rings;
-	uint64_t end, now;
+	uint64_t end, now, lost;
 	int err;
 
 	stream.subprog = has_feature(BPF_SUBPROG);
@@ -615,6 +628,7 @@ static int follow(void)
 	err = listen_all(&rings);
 	if (err)
 		return is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
+	stream.lost_before = rings_lost(&rings);
 	stream.begin = clock_ns(CLOCK_BOOTTIME);
 	say("listening on %d CPUs, %ld pages each", rings.count, env.pages);
 	end = clock_ns(CLOCK_MONOTONIC) + env.seconds * NSEC_PER_SEC;
@@ -633,15 +647,15 @@ static int follow(void)
 	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
 	release(0, true);
+	lost = rings_lost(&rings) - stream.lost_before;
+	if (lost > stream.lost)
+		say_lost_at_end(lost - stream.lost);
 	rings_close(&rings);
 	free(stream.pending);
 	tdestroy(stream.progs, free_prog);
 
 	say("%" PRIu64 " events, %" PRIu64 " lost%s", stream.events, stream.lost,
 	    stream.no_memory ? ", some for want of memory" : "");
-	/* If the last records of a ring are lost, no later record shows the gap. */
-	if (stream.subprog && stream.counted && !stream.lost)
-		say("the kernel counts %" PRIu64 " lost records", stream.counted);
 	if (stream.gone)
 		say("%" PRIu64 " programs were unloaded before they could be queried", stream.gone);
 	return BPFPROV_OK;

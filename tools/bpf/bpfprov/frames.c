@@ -6,8 +6,10 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "bpfprov.h"
 #include "bpftext.h"
 #include "frames.h"
@@ -140,6 +142,110 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 	return true;
 }
 
+/* --- lookups in a child process ---------------------------------------------------- */
+
+/*
+ * The kernel reads a file for its build ID in PROCMAP_QUERY, and a FUSE server may not answer.
+ * A process or file for which that takes too long is given up.
+ */
+struct request {
+	int pid;
+	uint32_t serial;	/* of a walk through the mappings of a process; 0: a file */
+	uint64_t addr, end;
+	bool or_next;
+	struct file_key key;
+	char path[PATH_MAX + sizeof(" (deleted)")];
+};
+
+struct reply {
+	int err;
+	struct mapping v;
+};
+
+static struct {
+	struct apart apart;
+	uint32_t serial;
+} lookups;
+
+/* The build ID of the file that is mapped there, or of that at the path if it is the same. */
+static size_t find_id(const struct request *q, uint8_t *id)
+{
+	char file[80];
+	size_t len;
+
+	snprintf(file, sizeof(file), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, q->pid, q->addr,
+		 q->end);
+	len = file_build_id(file, NULL, id);
+	return len ? len : file_build_id(q->path, &q->key, id);
+}
+
+static void serve(int fd, void *ctx)
+{
+	static struct request q;
+	static struct reply r;
+	struct maps m = { .fd = -1 };
+	uint32_t serial = 0;
+
+	while (recv(fd, &q, sizeof(q), 0) == sizeof(q)) {
+		r.err = 0;
+		if (!q.serial) {
+			r.v.build_id_len = find_id(&q, r.v.build_id);
+		} else {
+			if (q.serial != serial) {
+				if (serial)
+					maps_close(&m);
+				r.err = maps_open(&m, q.pid, false);
+				serial = r.err ? 0 : q.serial;
+			}
+			if (!r.err)
+				r.err = maps_find(&m, q.addr, q.or_next, &r.v);
+		}
+		if (send(fd, &r, sizeof(r), MSG_NOSIGNAL) < 0)
+			return;
+	}
+}
+
+static int look_up(struct request *q, struct reply *r)
+{
+	int err = lookups.apart.pid ? 0 : apart_start(&lookups.apart, serve, NULL);
+
+	if (err)
+		return err;
+	if (send(lookups.apart.fd, q, sizeof(*q), MSG_NOSIGNAL) == sizeof(*q) &&
+	    apart_receive(&lookups.apart, r, sizeof(*r)) == sizeof(*r))
+		return r->err;
+	apart_end(&lookups.apart);
+	data.given_up++;
+	return -ETIMEDOUT;
+}
+
+/* A walk: a child opens the maps of the process once. */
+struct walk {
+	int pid;
+	uint32_t serial;
+};
+
+static struct walk walk_of(int pid)
+{
+	return (struct walk){ .pid = pid, .serial = ++lookups.serial ?: ++lookups.serial };
+}
+
+static int walk_find(const struct walk *w, uint64_t addr, bool or_next, struct mapping *v)
+{
+	static struct request q;
+	static struct reply r;
+	int err;
+
+	q.pid = w->pid;
+	q.serial = w->serial;
+	q.addr = addr;
+	q.or_next = or_next;
+	err = look_up(&q, &r);
+	if (!err)
+		*v = r.v;
+	return err;
+}
+
 /* --- mappings and BPF text -------------------------------------------------------- */
 
 /* Loaded before sampling began. */
@@ -189,7 +295,8 @@ struct mmap2_record {
 };
 
 /* Returns true when the file had no path before. */
-static bool add_path(const uint8_t *id, size_t len, const char *path, int pid)
+static bool add_path(const uint8_t *id, size_t len, const char *path, int pid,
+		     const struct file_key *key)
 {
 	struct binary *b;
 	bool is_new;
@@ -201,23 +308,22 @@ static bool add_path(const uint8_t *id, size_t len, const char *path, int pid)
 	if (!b)
 		return false;
 	is_new = !binary_where(b);
-	binary_path(b, path, pid);
+	binary_path(b, path, pid, key);
 	return is_new;
 }
 
 static void read_mmap2(const struct perf_event_header *h)
 {
 	const struct mmap2_record *r = (const void *)h;
-	uint8_t id[BUILD_ID_MAX];
+	static struct request q;
+	static struct reply found;
 	struct file_key key;
-	char file[80];
-	size_t len;
 
 	if (h->size <= sizeof(*r) + sizeof(struct ring_id))
 		return;
 	if (h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
 		if (r->build_id_len && r->build_id_len <= BUILD_ID_MAX)
-			add_path(r->build_id, r->build_id_len, r->filename, r->pid);
+			add_path(r->build_id, r->build_id_len, r->filename, r->pid, NULL);
 		return;
 	}
 	key = (struct file_key){
@@ -230,16 +336,15 @@ static void read_mmap2(const struct perf_event_header *h)
 	 * No build ID, or the kernel could not read it in the context of mmap(). A later
 	 * sample may have it.
 	 */
-	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, r->pid))
+	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, r->pid, &key))
 		return;
-	/* The file that is mapped there now, or the one at the path if it is the same. */
-	snprintf(file, sizeof(file), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, r->pid, r->addr,
-		 r->addr + r->len);
-	len = file_build_id(file, NULL, id);
-	if (!len)
-		len = file_build_id(r->filename, &key, id);
-	if (len)
-		add_path(id, len, r->filename, r->pid);
+	q.pid = r->pid;
+	q.addr = r->addr;
+	q.end = r->addr + r->len;
+	q.key = key;
+	snprintf(q.path, sizeof(q.path), "%s", r->filename);
+	if (!look_up(&q, &found) && found.v.build_id_len)
+		add_path(found.v.build_id, found.v.build_id_len, r->filename, r->pid, &key);
 }
 
 static void read_record(void *ctx, const struct perf_event_header *h, const struct ring_id *id)
@@ -250,9 +355,6 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 	bool begins;
 
 	switch (h->type) {
-	case PERF_RECORD_LOST:
-		data.lost_records += ((const uint64_t *)(h + 1))[1];
-		return;
 	case PERF_RECORD_MMAP2:
 		read_mmap2(h);
 		return;
@@ -276,6 +378,8 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 	}
 	if (!t.len)	/* no JIT */
 		return;
+	t.addr -= t.prefix;
+	t.len += t.prefix;
 	if (begins)
 		texts_begin(&data.texts, &t, id->time);
 	else
@@ -303,25 +407,22 @@ static void add_mapping(const struct mapping *v, int pid)
 	struct file_key key = key_of(v);
 
 	if (v->inode)
-		add_path((const uint8_t *)&key, 0, v->path, pid);
+		add_path((const uint8_t *)&key, 0, v->path, pid, &key);
 	if (v->build_id_len)
-		add_path(v->build_id, v->build_id_len, v->path, pid);
+		add_path(v->build_id, v->build_id_len, v->path, pid, v->inode ? &key : NULL);
 }
 
 static void scan_process(int pid)
 {
 	static struct mapping v;
 	uint64_t addr = 0;
-	struct maps m;
+	struct walk w = walk_of(pid);
 
-	if (maps_open(&m, pid, false))
-		return;
-	while (!maps_find(&m, addr, true, &v)) {
+	while (!walk_find(&w, addr, true, &v)) {
 		addr = v.end;
 		if (v.perms[2] == 'x')
 			add_mapping(&v, pid);
 	}
-	maps_close(&m);
 }
 
 /* Files of running processes have no further mmap records. */
@@ -354,7 +455,7 @@ void frames_scan(int pid)
  * Without bpf_task_vma_query(): look the address up in /proc. The process may have ended
  * by now, or have mapped another file there.
  */
-static void ask_proc(struct maps *m, int pid, uint64_t ip, struct frame *f)
+static void ask_proc(const struct walk *w, int pid, uint64_t ip, struct frame *f)
 {
 	static struct mapping v;
 	struct file_key key;
@@ -362,11 +463,7 @@ static void ask_proc(struct maps *m, int pid, uint64_t ip, struct frame *f)
 
 	if (!pid)
 		return;
-	if (m->fd < 0 || (!m->pid && maps_open(m, pid, false))) {
-		m->fd = -1;
-		return;
-	}
-	err = maps_find(m, ip, false, &v);
+	err = walk_find(w, ip, false, &v);
 	if (err == -ENOENT)
 		f->kind = NOWHERE;
 	if (err)
@@ -390,27 +487,25 @@ static void ask_proc(struct maps *m, int pid, uint64_t ip, struct frame *f)
 }
 
 /* The kernel had no build ID in the interrupt. Take that of /proc if it is the same file. */
-static void ask_later(struct maps *m, int pid, const struct bpf_stack_build_id *u,
+static void ask_later(const struct walk *w, int pid, const struct bpf_stack_build_id *u,
 		      struct frame *f)
 {
 	static struct mapping v;
 	struct file_key key;
 	uint64_t i, addr = 0;
 
-	if (!pid || m->fd < 0 || (!m->pid && maps_open(m, pid, false))) {
-		m->fd = -1;
+	if (!pid)
 		return;
-	}
 	memcpy(&key, u->build_id, sizeof(key));
-	for (i = 0; i < MAX_MAPPINGS && !maps_find(m, addr, true, &v); i++) {
+	for (i = 0; i < MAX_MAPPINGS && !walk_find(w, addr, true, &v); i++) {
 		addr = v.end;
 		if (v.inode != key.ino || v.dev_major != key.dev_major ||
 		    v.dev_minor != key.dev_minor)
 			continue;
-		add_path(u->build_id, 0, v.path, pid);
+		add_path(u->build_id, 0, v.path, pid, &key);
 		if (!v.build_id_len)
 			return;
-		add_path(v.build_id, v.build_id_len, v.path, pid);
+		add_path(v.build_id, v.build_id_len, v.path, pid, &key);
 		f->binary = binary_get(v.build_id, v.build_id_len) ?: f->binary;
 		f->missing = NO_FILE;
 		data.by_proc++;
@@ -418,7 +513,7 @@ static void ask_later(struct maps *m, int pid, const struct bpf_stack_build_id *
 	}
 }
 
-static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *m)
+static struct frame user_frame(const struct sample *s, uint32_t i, const struct walk *w)
 {
 	const struct bpf_stack_build_id *u = &s->user[i];
 	struct frame f;
@@ -447,7 +542,7 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *
 		f.where = u->offset;
 		f.kind = f.binary ? USER : CROWDED;
 		if (f.binary && !binary_where(f.binary) && u->status != FRAME_FILE)
-			ask_later(m, s->pid, u, &f);
+			ask_later(w, s->pid, u, &f);
 		break;
 	case FRAME_ANON:
 		f.kind = ANON;
@@ -456,7 +551,7 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct maps *
 		f.kind = NOWHERE;
 		break;
 	case BPF_STACK_BUILD_ID_IP:
-		ask_proc(m, s->pid, u->ip, &f);
+		ask_proc(w, s->pid, u->ip, &f);
 		break;
 	}
 	if (f.kind != USER) {
@@ -488,7 +583,7 @@ int frames_add_sample(void *ctx, void *sample, size_t size)
 	const struct sample *s = sample;
 	uint32_t frames[2 * MAX_FRAMES], count = 0, kernel, i, n;
 	char comm[COMM_SIZE] = {};
-	struct maps m = {};
+	struct walk w = walk_of(s->pid);
 	struct frame f;
 	int64_t index;
 
@@ -509,7 +604,7 @@ int frames_add_sample(void *ctx, void *sample, size_t size)
 	if (n > (size - offsetof(struct sample, user)) / sizeof(s->user[0]))
 		n = (size - offsetof(struct sample, user)) / sizeof(s->user[0]);
 	for (i = 0; i < n; i++) {
-		f = user_frame(s, i, &m);
+		f = user_frame(s, i, &w);
 		if (s->user[i].status == BPF_STACK_BUILD_ID_VALID && f.kind == USER)
 			data.by_id++;
 		index = frame_index(&f);
@@ -523,18 +618,17 @@ int frames_add_sample(void *ctx, void *sample, size_t size)
 		goto dropped;
 	for (i = 0; i < count; i++)
 		data.frames[frames[i]].count++;
-	goto out;
+	return 0;
 dropped:
 	data.dropped++;
-out:
-	if (m.pid)
-		maps_close(&m);
 	return 0;
 }
 
 void frames_free(void)
 {
 	size_t i;
+
+	apart_end(&lookups.apart);
 
 	for (i = 0; i < data.stack_count; i++)
 		free(data.stacks[i].frames);

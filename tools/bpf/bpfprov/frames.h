@@ -54,6 +54,7 @@ struct profile {
 	uint64_t read_at;		/* when @rings were last read, CLOCK_MONOTONIC, ns */
 	uint64_t samples, lost, dropped, lost_records;
 	uint64_t by_id, by_query, by_proc;
+	uint64_t given_up;		/* lookups in /proc that took too long */
 	struct ksyms ksyms, late_ksyms;	/* from before and after sampling */
 	bool subprog;
 };

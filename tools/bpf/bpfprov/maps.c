@@ -111,24 +111,41 @@ static bool is_key(const struct stat *st, const struct file_key *key)
 	       minor(st->st_dev) == key->dev_minor;
 }
 
-/* File systems whose regular files act on open() or read(), as /proc/kmsg does. */
-static bool is_pseudo(int fd)
+/*
+ * File systems whose regular files only hold data. Those of others act on open() or read(),
+ * as in /proc, functionfs and efivarfs. Not all numbers are in linux/magic.h.
+ */
+static bool is_of_data(int fd)
+{
+	static const uint32_t types[] = {
+		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+		TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC, SQUASHFS_MAGIC,
+		EROFS_SUPER_MAGIC_V1, CRAMFS_MAGIC, FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC, V9FS_MAGIC, CEPH_SUPER_MAGIC, AFS_FS_MAGIC,
+		HUGETLBFS_MAGIC, ISOFS_SUPER_MAGIC, MSDOS_SUPER_MAGIC, EXFAT_SUPER_MAGIC,
+		UDF_SUPER_MAGIC, NILFS_SUPER_MAGIC, OCFS2_SUPER_MAGIC,
+		ECRYPTFS_SUPER_MAGIC, 0x3153464a /* jfs */,
+		0x01161970 /* gfs2 */, 0xca451a4e /* bcachefs */, 0x2fc12fc1 /* zfs */,
+		0x7366746e /* ntfs3 */,
+	};
+	struct statfs fs;
+	size_t i;
+
+	if (fstatfs(fd, &fs))
+		return false;
+	for (i = 0; i < ARRAY_LEN(types); i++)
+		if ((uint32_t)fs.f_type == types[i])
+			return true;
+	return false;
+}
+
+/* Does stat() report another device than /proc/PID/maps? */
+static bool has_other_device(int fd)
 {
 	struct statfs fs;
 
-	if (fstatfs(fd, &fs))
-		return true;
-	switch (fs.f_type) {
-	case PROC_SUPER_MAGIC:
-	case SYSFS_MAGIC:
-	case DEBUGFS_MAGIC:
-	case TRACEFS_MAGIC:
-	case SECURITYFS_MAGIC:
-	case CGROUP_SUPER_MAGIC:
-	case CGROUP2_SUPER_MAGIC:
-		return true;
-	}
-	return false;
+	return !fstatfs(fd, &fs) &&
+	       (fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == OVERLAYFS_SUPER_MAGIC);
 }
 
 /*
@@ -136,7 +153,7 @@ static bool is_pseudo(int fd)
  * /proc/self/fd then opens the file that was checked, even if the path leads to another
  * file by then.
  */
-int open_file(const char *path, const struct file_key *key)
+int open_file(const char *path, const struct file_key *key, bool has_id)
 {
 	int fd, at = open(path, O_PATH | O_CLOEXEC);
 	char self[32];
@@ -144,9 +161,10 @@ int open_file(const char *path, const struct file_key *key)
 
 	if (at < 0)
 		return -1;
-	if (fstat(at, &st) || !S_ISREG(st.st_mode) || (key && !is_key(&st, key)) ||
-	    is_pseudo(at)) {
+	if (fstat(at, &st) || !S_ISREG(st.st_mode) || !is_of_data(at) ||
+	    (key && !is_key(&st, key) && !(has_id && has_other_device(at)))) {
 		close(at);
+		errno = ENOENT;
 		return -1;
 	}
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
@@ -156,12 +174,37 @@ int open_file(const char *path, const struct file_key *key)
 	return fd;
 }
 
+/*
+ * libelf reads all program headers at once, and allocates memory for each section. Their
+ * numbers can be 32 bits long, in section header 0: executables do not need that.
+ */
+static bool has_few_headers(int fd)
+{
+	union {
+		unsigned char ident[EI_NIDENT];
+		Elf32_Ehdr e32;
+		Elf64_Ehdr e64;
+	} e;
+	bool is64;
+
+	if (pread(fd, &e, sizeof(e), 0) != sizeof(e))
+		return false;
+	is64 = e.ident[EI_CLASS] == ELFCLASS64;
+	/* 0xffff and 0 are the same in both byte orders. */
+	if ((is64 ? e.e64.e_phnum : e.e32.e_phnum) == PN_XNUM)
+		return false;
+	return (is64 ? e.e64.e_shnum : e.e32.e_shnum) ||
+	       !(is64 ? e.e64.e_shoff : e.e32.e_shoff);
+}
+
 size_t fd_build_id(int fd, uint8_t *id)
 {
 	size_t i, n, len = 0;
 	GElf_Phdr p;
 	Elf *elf;
 
+	if (!has_few_headers(fd))
+		return 0;
 	elf_version(EV_CURRENT);
 	/* Read, not mapped: the owner of the file can truncate it. */
 	elf = elf_begin(fd, ELF_C_READ, NULL);
@@ -180,7 +223,7 @@ size_t fd_build_id(int fd, uint8_t *id)
 
 size_t file_build_id(const char *path, const struct file_key *key, uint8_t *id)
 {
-	int fd = open_file(path, key);
+	int fd = open_file(path, key, false);
 	size_t len;
 
 	if (fd < 0)
@@ -331,7 +374,7 @@ int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 			continue;
 		start = v.start;
 		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, v.start, v.end);
-		fd = open_file(path, NULL);
+		fd = open_file(path, NULL, false);
 		/* Check that it was not replaced in between. */
 		if (fd >= 0 &&
 		    (maps_find(&m, start, false, &v) || !is_of_file(&v, id, by_key))) {

@@ -42,11 +42,13 @@ void maps_close(struct maps *m);
 int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
 
 /*
- * Open @path for reading, if it is a regular file and matches @key, which may be NULL.
- * The path may come from another mount namespace and name anything here: a device or a
- * FIFO is not opened. Returns a descriptor or -1.
+ * Open @path for reading, if it is a regular file of a file system for data and matches @key,
+ * which may be NULL. The path may come from another mount namespace and name anything here: a
+ * device or a FIFO is not opened. @has_id: the caller compares the build ID, so the key is not
+ * required to match on btrfs and overlayfs, where stat() reports another device than
+ * /proc/PID/maps. Returns a descriptor or -1.
  */
-int open_file(const char *path, const struct file_key *key);
+int open_file(const char *path, const struct file_key *key, bool has_id);
 
 /* Store the build ID of an ELF file in @id and return its length; 0: none. */
 size_t fd_build_id(int fd, uint8_t *id);

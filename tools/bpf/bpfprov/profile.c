@@ -317,6 +317,7 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 	detach(links, cpus);
 	frames_read_records();
 	ring_buffer__consume(rb);
+	data.lost_records = rings_lost(&data.rings);
 	*cpu = cpu_time() - *cpu;
 	ring_buffer__free(rb);
 	return 0;

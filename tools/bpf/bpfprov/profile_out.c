@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "bpfprov.h"
 #include "frames.h"
 #include "profile_out.h"
@@ -42,13 +44,7 @@ static void name_frame(struct frame *f)
 	case BPF:
 		f->name = data.texts.life[f->where].text.name;
 		break;
-	case USER:
-		f->outcome = f->missing;
-		if (!interrupted())
-			f->name = binary_symbol(f->binary, f->where, f->is_return, &f->outcome);
-		/* The search was cut short, so "not found" would be wrong. */
-		if (interrupted() && !f->name)
-			f->outcome = NOT_LOOKED_UP;
+	case USER:		/* by name_user() */
 		break;
 	case ANON:
 		f->outcome = ANONYMOUS;
@@ -73,24 +69,107 @@ static int by_binary(const void *a, const void *b)
 	return x->binary < y->binary ? -1 : x->binary > y->binary;
 }
 
+/* User frames, in the order in which they are named. */
+struct job {
+	const uint32_t *order;
+	size_t at, count;
+};
+
+struct result {
+	enum outcome outcome;
+	char name[MAX_NAME + 1];
+};
+
+static void name_apart(int fd, void *ctx)
+{
+	static struct result r;
+	struct job *j = ctx;
+	char *name;
+
+	for (; j->at < j->count; j->at++) {
+		struct frame *f = &data.frames[j->order[j->at]];
+
+		r.outcome = f->missing;
+		name = binary_symbol(f->binary, f->where, f->is_return, &r.outcome);
+		snprintf(r.name, sizeof(r.name), "%s", name ?: "");
+		free(name);
+		if (send(fd, &r, offsetof(struct result, name) + strlen(r.name) + 1,
+			 MSG_NOSIGNAL) < 0)
+			return;
+		/* Another child continues with all of its memory. */
+		if (binary_leaked() && j->at + 1 < j->count &&
+		    data.frames[j->order[j->at + 1]].binary != f->binary)
+			return;
+	}
+}
+
+/*
+ * Files are read in a child process, which may be killed: then the file at hand is given up,
+ * and another child continues with the next one.
+ */
+static void name_user(const uint32_t *order, size_t count)
+{
+	static struct result r;
+	struct job j = { .order = order, .count = count };
+	bool tty = isatty(STDERR_FILENO);
+	struct binary *costly;
+	struct apart a = {};
+	struct frame *f;
+	size_t begin;
+	ssize_t len;
+	int err;
+
+	while (j.at < count && !interrupted()) {
+		err = apart_start(&a, name_apart, &j);
+		if (err) {
+			say("a child process, to read files: %s", strerror(-err));
+			break;
+		}
+		begin = j.at;
+		len = 0;
+		while (j.at < count && (len = apart_receive(&a, &r, sizeof(r))) > 0) {
+			f = &data.frames[order[j.at++]];
+			f->outcome = r.outcome;
+			f->name = *r.name ? strdup(r.name) : NULL;
+			if (tty && j.at % 256 == 0)
+				fprintf(stderr, "\rnaming frames: %zu of %zu", j.at, count);
+		}
+		apart_end(&a);
+		if (interrupted())
+			break;
+		/* It has ended after a file. */
+		if (!len && j.at > begin)
+			continue;
+		for (costly = j.at < count ? data.frames[order[j.at]].binary : NULL;
+		     j.at < count && data.frames[order[j.at]].binary == costly; j.at++)
+			data.frames[order[j.at]].outcome = OVER_LIMIT;
+	}
+	/* The search was cut short, so "not found" would be wrong. */
+	for (; j.at < count; j.at++)
+		data.frames[order[j.at]].outcome = NOT_LOOKED_UP;
+}
+
 static void name_all(void)
 {
 	uint32_t *order = calloc(data.frame_count + 1, sizeof(*order));
 	bool tty = isatty(STDERR_FILENO);
-	size_t i;
+	size_t i, user = 0;
 
 	/* One file after the other, because only one is open at a time. */
-	for (i = 0; order && i < data.frame_count; i++)
-		order[i] = i;
-	if (order)
-		qsort(order, data.frame_count, sizeof(*order), by_binary);
+	for (i = 0; i < data.frame_count; i++) {
+		if (data.frames[i].kind != USER)
+			continue;
+		data.frames[i].outcome = NOT_LOOKED_UP;
+		if (order)
+			order[user++] = i;
+	}
+	if (user)
+		qsort(order, user, sizeof(*order), by_binary);
 	if (data.ksyms.count && ksyms_read(&data.late_ksyms, false))
 		ksyms_free(&data.late_ksyms);
-	for (i = 0; i < data.frame_count; i++) {
-		if (tty && i % 256 == 0)
-			fprintf(stderr, "\rnaming frames: %zu of %zu", i, data.frame_count);
-		name_frame(&data.frames[order ? order[i] : i]);
-	}
+	for (i = 0; i < data.frame_count; i++)
+		name_frame(&data.frames[i]);
+	name_user(order, user);
 	free(order);
 	if (interrupted())
 		say("interrupted: frames that were not looked up yet have no names");
@@ -101,8 +180,16 @@ static void name_all(void)
 /* In a folded stack, ";" and control characters are special. */
 static void put_clean(FILE *out, const char *s)
 {
-	for (; *s; s++)
-		fputc(*s == ';' ? ':' : (unsigned char)*s < ' ' ? '?' : *s, out);
+	bool is_control;
+	int len;
+
+	for (; *s; s += len) {
+		len = char_len(s, &is_control);
+		if (is_control || *s == ';')
+			fputc(is_control ? '?' : ':', out);
+		else
+			fwrite(s, 1, len, out);
+	}
 }
 
 static void put_frame(FILE *out, const struct frame *f)
@@ -161,6 +248,7 @@ static const char * const outcome_names[OUTCOMES] = {
 	[NOT_MAPPED] = "not mapped: no frame pointers",
 	[NO_MAPPING] = "mapping not known",
 	[NO_ROOM] = "file dropped for want of room",
+	[OVER_LIMIT] = "file over the limits of time or memory",
 	[NOT_LOOKED_UP] = "not looked up: interrupted",
 };
 
@@ -217,7 +305,7 @@ static void write_json_frame(FILE *out, const struct frame *f)
 		break;
 	case BPF:
 		t = &data.texts.life[f->where].text;
-		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"", t->addr);
+		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"", t->addr + t->prefix);
 		if (t->id)
 			fprintf(out, ",\"id\":%u,\"sub_id\":%u", t->id, t->sub_id);
 		break;
@@ -313,6 +401,8 @@ void profile_report(double seconds, double cpu, double irq)
 			    outcome_names[i]);
 	say("build IDs: %" PRIu64 " taken with the sample, %" PRIu64 " of these by a query, %"
 	    PRIu64 " from /proc later", data.by_id, data.by_query, data.by_proc);
+	if (data.given_up)
+		say("%" PRIu64 " lookups in /proc took too long, and were given up", data.given_up);
 	if (binary_dropped())
 		say("%" PRIu64 " files dropped for want of room", binary_dropped());
 	if (data.lost_records)

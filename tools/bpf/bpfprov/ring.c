@@ -74,6 +74,7 @@ int rings_open(struct rings *r, struct perf_event_attr *attr, clockid_t clock,
 	attr->size = sizeof(*attr);
 	attr->sample_id_all = 1;
 	attr->sample_type |= RING_SAMPLE_TYPE;
+	attr->read_format |= PERF_FORMAT_LOST;
 	attr->use_clockid = 1;
 	attr->clockid = clock;
 	r->ring = calloc(cpus, sizeof(*r->ring));
@@ -114,6 +115,20 @@ void rings_close(struct rings *r)
 void rings_wait(const struct rings *r, int ms)
 {
 	poll(r->pollfds, r->count, ms);
+}
+
+uint64_t rings_lost(const struct rings *r)
+{
+	struct {
+		uint64_t value, lost;
+	} counts;
+	uint64_t sum = 0;
+	int i;
+
+	for (i = 0; i < r->count; i++)
+		if (read(r->ring[i].fd, &counts, sizeof(counts)) == sizeof(counts))
+			sum += counts.lost;
+	return sum;
 }
 
 static void ring_read(struct rings *rs, struct ring *r, ring_fn fn, void *ctx)

@@ -40,6 +40,12 @@ void rings_wait(const struct rings *r, int ms);
 
 typedef void (*ring_fn)(void *ctx, const struct perf_event_header *h, const struct ring_id *id);
 
+/*
+ * The number of records that did not fit into the rings. PERF_RECORD_LOST reports them with
+ * the next record that fits, which may never be written.
+ */
+uint64_t rings_lost(const struct rings *r);
+
 /* Call @fn for each record in the rings. */
 void rings_read(struct rings *r, ring_fn fn, void *ctx);
 

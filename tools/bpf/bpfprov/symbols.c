@@ -8,18 +8,20 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "apart.h"
 #include "bpfprov.h"
 #include "symbols.h"
 
 #define BUCKETS		4096
 /* Bounds the memory. */
 #define MAX_BINARIES	65536
-/* Longer names are cut. */
-#define MAX_NAME	4096
+/* A larger debug file without a build ID is not read for its checksum. */
+#define MAX_CRC_FILE	(1ULL << 30)
 #define DEBUG_DIR	"/usr/lib/debug"
 
 struct binary {
@@ -27,8 +29,9 @@ struct binary {
 	uint8_t id[BUILD_ID_MAX];	/* padded with zeroes */
 	size_t len;			/* of the build ID; 0: id is a struct file_key */
 	char *path, *name;
+	struct file_key key;		/* of the file at @path; ino 0: not known */
 	int pid;
-	enum { UNTRIED, NOT_FOUND, NOT_READABLE, FOUND } state;
+	enum { UNTRIED, NOT_FOUND, NOT_READABLE, TOO_LARGE, FOUND } state;
 };
 
 /* The file whose symbols are looked up. One at a time bounds memory and descriptors. */
@@ -43,6 +46,8 @@ static struct {
 
 /* Where to continue when a file that libdw has mapped is truncated. */
 static sigjmp_buf truncated;
+
+static bool leaked;
 
 static struct binary *binaries[BUCKETS];
 static size_t count;
@@ -117,7 +122,7 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	return b;
 }
 
-void binary_path(struct binary *b, const char *path, int pid)
+void binary_path(struct binary *b, const char *path, int pid, const struct file_key *key)
 {
 	static const char deleted[] = " (deleted)";
 	size_t len = strlen(path);
@@ -137,6 +142,8 @@ void binary_path(struct binary *b, const char *path, int pid)
 		return;
 	}
 	free(b->name);
+	if (key)
+		b->key = *key;
 	b->path = copy;
 	b->name = name;
 }
@@ -160,16 +167,17 @@ void binary_id(const struct binary *b, char *hex, size_t size)
 		sprintf(hex + 2 * i, "%02x", b->id[i]);
 }
 
-/* Open @path if it is still the file that was mapped; else -1. */
-static int open_if_it(struct binary *b, const char *path)
+/*
+ * Open @path if it is the file with the key @key, which may be NULL, and has the build ID if
+ * there is one; else -1.
+ */
+static int open_if(struct binary *b, const char *path, const struct file_key *key)
 {
 	uint8_t id[BUILD_ID_MAX] = {};
-	struct file_key key;
 	int fd;
 
-	memcpy(&key, b->id, sizeof(key));
 	errno = 0;
-	fd = open_file(path, b->len ? NULL : &key);
+	fd = open_file(path, key, b->len);
 	if (fd < 0 && (is_denied(errno) || errno == EMFILE || errno == ENFILE))
 		b->state = NOT_READABLE;
 	if (fd >= 0 && b->len && (!fd_build_id(fd, id) || memcmp(id, b->id, BUILD_ID_MAX))) {
@@ -179,11 +187,20 @@ static int open_if_it(struct binary *b, const char *path)
 	return fd;
 }
 
+/* Open @path if it is still the file that was mapped; else -1. */
+static int open_if_it(struct binary *b, const char *path)
+{
+	struct file_key key;
+
+	memcpy(&key, b->id, sizeof(key));
+	return open_if(b, path, !b->len ? &key : b->key.ino ? &b->key : NULL);
+}
+
 /*
  * Run debuginfod-find, and store the first line of its output: the path of the file.
- * @kind is "executable" or "debuginfo". dwfl_standard_find_debuginfo() would call libdebuginfod
- * instead, but after opening other paths, see find_debuginfo(), and a signal does not end its
- * wait for a server. A child process can be killed.
+ * @kind is "executable" or "debuginfo". With libdebuginfod instead, the tool would need its
+ * header to be built. Through dwfl_standard_find_debuginfo() it is called only after other
+ * paths were opened, see find_debuginfo().
  */
 static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t size)
 {
@@ -208,6 +225,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	p.fd = fds[0];
 	/* A signal right before poll() does not interrupt it: hence the timeout. */
 	while (pid > 0 && got < size - 1 && !interrupted()) {
+		apart_alive();
 		if (poll(&p, 1, 200) <= 0)
 			continue;
 		n = read(fds[0], path + got, size - 1 - got);
@@ -243,9 +261,9 @@ static int open_debug(struct binary *b, char *path, size_t size)
 		return -1;
 	binary_id(b, hex, sizeof(hex));
 	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s.debug", hex, hex + 2);
-	fd = open_if_it(b, path);
+	fd = open_if(b, path, NULL);
 	if (fd < 0 && ask_debuginfod("debuginfo", hex, path, size))
-		fd = open_if_it(b, path);
+		fd = open_if(b, path, NULL);
 	return fd;
 }
 
@@ -274,9 +292,9 @@ static int find_file(struct binary *b, char *path, size_t size)
 		return fd;
 	binary_id(b, hex, sizeof(hex));
 	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s", hex, hex + 2);
-	fd = open_if_it(b, path);
+	fd = open_if(b, path, NULL);
 	if (fd < 0 && ask_debuginfod("executable", hex, path, size))
-		fd = open_if_it(b, path);
+		fd = open_if(b, path, NULL);
 	/* The debug file may have the symbols. */
 	return fd < 0 ? open_debug(b, path, size) : fd;
 }
@@ -286,11 +304,13 @@ static bool has_crc(int fd, GElf_Word want)
 {
 	uint8_t buf[65536];
 	uLong crc = crc32(0, NULL, 0);
+	struct stat st;
 	off_t at = 0;
 	ssize_t n;
 
-	/* The file can be of any size. */
-	while ((n = pread(fd, buf, sizeof(buf), at)) > 0 && !interrupted()) {
+	if (fstat(fd, &st) || (uint64_t)st.st_size > MAX_CRC_FILE)
+		return false;
+	while (at <= st.st_size && (n = pread(fd, buf, sizeof(buf), at)) > 0 && !interrupted()) {
 		crc = crc32(crc, buf, n);
 		at += n;
 	}
@@ -316,12 +336,16 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
 		dir = strrchr(b->path, '/') - b->path;
 		for (i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
 			snprintf(path, sizeof(path), places[i], dir, b->path, link);
-			fd = b->len ? open_if_it(b, path) : open_file(path, NULL);
+			fd = b->len ? open_if(b, path, NULL) : open_file(path, NULL, false);
 			if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
 				close(fd);
 				fd = -1;
 			}
 		}
+	}
+	if (fd >= 0 && !apart_allow(fd, true)) {
+		close(fd);
+		fd = -1;
 	}
 	*found = fd < 0 ? NULL : strdup(path);
 	return fd;
@@ -414,6 +438,11 @@ static void open_current(struct binary *b)
 	if (fd < 0)
 		return;
 	b->state = FOUND;
+	if (!apart_allow(fd, false)) {
+		b->state = TOO_LARGE;
+		close(fd);
+		return;
+	}
 	current.dwfl = is_elf(fd) ? dwfl_begin(&callbacks) : NULL;
 	if (!current.dwfl) {
 		close(fd);
@@ -476,9 +505,11 @@ char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outc
 	 * libdw maps the file, and its owner can truncate it. The longjmp() leaves libdw
 	 * in the middle of a lookup, so its data of this file is not used again.
 	 */
+	errno = 0;
 	sigaction(SIGBUS, &sa, &old);
 	if (sigsetjmp(truncated, 1)) {
 		name = NULL;
+		leaked = true;
 		memset(&current, 0, sizeof(current));
 		current.binary = b;
 		b->state = NOT_READABLE;
@@ -491,14 +522,24 @@ char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outc
 		/* Copy it: it points into the file. */
 		name = found ? strndup(found, MAX_NAME) : NULL;
 	}
+	/* libdw does not report it: it continues without the symbols that need the memory. */
+	if (!name && errno == ENOMEM && b->state == FOUND)
+		b->state = TOO_LARGE;
 	sigaction(SIGBUS, &old, NULL);
 	if (name)
 		*outcome = SYMBOLIZED;
 	else if (b->state == FOUND)
 		*outcome = NO_SYMBOL;
+	else if (b->state == TOO_LARGE)
+		*outcome = OVER_LIMIT;
 	else if (b->state == NOT_READABLE)
 		*outcome = UNREADABLE;
 	return name;
+}
+
+bool binary_leaked(void)
+{
+	return leaked;
 }
 
 uint64_t binary_dropped(void)

@@ -23,6 +23,7 @@ enum outcome {
 	NOT_MAPPED,	/* nothing is mapped: not an address of code */
 	NO_MAPPING,	/* the mapping is not known */
 	NO_ROOM,	/* over the limit of files */
+	OVER_LIMIT,	/* reading the file took too much time or memory */
 	NOT_LOOKED_UP,	/* interrupted by the user */
 	OUTCOMES,
 };
@@ -37,8 +38,8 @@ struct binary;
  */
 struct binary *binary_get(const uint8_t *id, size_t len);
 
-/* Record that @pid mapped it as @path. */
-void binary_path(struct binary *b, const char *path, int pid);
+/* Record that @pid mapped it as @path. @key: of the file, NULL if it is not known. */
+void binary_path(struct binary *b, const char *path, int pid, const struct file_key *key);
 
 /* Its short name: that of the file, or the start of the build ID; never NULL. */
 const char *binary_name(const struct binary *b);
@@ -54,12 +55,19 @@ void binary_id(const struct binary *b, char *hex, size_t size);
  * is searched where it was mapped, below /usr/lib/debug, and with debuginfod-find; then
  * its debug file.
  *
- * One file is open at a time: look up all symbols of a file before those of the next.
+ * Opens files of other users: call it in a child process, see apart.h. One file is open at a
+ * time: look up all symbols of a file before those of the next.
  */
 char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outcome *outcome);
 
+/* Was memory leaked, because a file was truncated while it was read? */
+bool binary_leaked(void);
+
 /* The number of calls for files beyond the limit. */
 uint64_t binary_dropped(void);
+
+/* Longer names are cut. */
+#define MAX_NAME	4096
 
 void binary_free_all(void);
 

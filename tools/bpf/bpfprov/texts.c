@@ -26,7 +26,7 @@ static size_t upper_bound(const struct texts *ts, uint64_t addr)
 /* Same text? Records of symbols have no ID, and no name if it was loaded without CAP_BPF. */
 static bool is_same(const struct bpf_text *a, const struct bpf_text *b)
 {
-	if (a->addr != b->addr)
+	if (a->addr + a->prefix != b->addr + b->prefix)
 		return false;
 	if (a->id && b->id)
 		return a->id == b->id && a->sub_id == b->sub_id;

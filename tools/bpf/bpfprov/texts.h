@@ -11,7 +11,7 @@
 
 /* All times are CLOCK_MONOTONIC, in ns. */
 struct text_life {
-	struct bpf_text text;
+	struct bpf_text text;	/* addr and len include the prefix, if it is known */
 	uint64_t from, until;	/* from 0: not known; until UINT64_MAX: still loaded */
 	bool keep;		/* a frame refers to it */
 };

@@ -210,20 +210,31 @@ static int utf8_len(const unsigned char *s)
 	return len;
 }
 
+int char_len(const char *s, bool *is_control)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	int len = utf8_len(p);
+
+	/* U+0080 to U+009F; terminals may also take the single bytes. */
+	*is_control = !len || *p < ' ' || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0);
+	return len ? len : 1;
+}
+
 void json_string(FILE *f, const char *s)
 {
 	const unsigned char *p = (const unsigned char *)s;
+	bool is_control;
 	int len;
 
 	fputc('"', f);
-	for (; *p; p += len ? len : 1) {
-		len = utf8_len(p);
+	for (; *p; p += len) {
+		len = char_len((const char *)p, &is_control);
 		if (*p == '"' || *p == '\\')
 			fprintf(f, "\\%c", *p);
-		else if (*p < 0x20)
-			fprintf(f, "\\u%04x", *p);
-		else if (!len)
+		else if (!utf8_len(p))
 			fputs("\\ufffd", f);
+		else if (is_control)
+			fprintf(f, "\\u%04x", p[len - 1]);
 		else
 			fwrite(p, 1, len, f);
 	}
@@ -232,11 +243,12 @@ void json_string(FILE *f, const char *s)
 
 void print_clean(FILE *f, const char *s)
 {
-	for (; *s; s++) {
-		if ((unsigned char)*s < ' ' || *s == 0x7f)
-			fprintf(f, "\\%03o", *s);
-		else
-			fputc(*s, f);
+	bool is_control;
+	int len;
+
+	while (*s) {
+		for (len = char_len(s, &is_control); len; len--, s++)
+			fprintf(f, is_control ? "\\%03o" : "%c", (unsigned char)*s);
 	}
 }
 

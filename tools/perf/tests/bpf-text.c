@@ -854,6 +854,69 @@ static int __test_no_resolve(struct fixture *f)
 	return TEST_OK;
 }
 
+static int ignore_lost(const struct perf_tool *tool __maybe_unused,
+		       union perf_event *event __maybe_unused,
+		       struct perf_sample *sample __maybe_unused,
+		       struct machine *machine __maybe_unused)
+{
+	return 0;
+}
+
+/* A tool that handles PERF_RECORD_LOST by itself, as perf script --show-lost-events does. */
+static int __test_full_in_tool(struct fixture *f)
+{
+	union perf_event events[5], lost = {
+		.lost = {
+			.header = {
+				.type = PERF_RECORD_LOST,
+				.size = sizeof(lost.lost),
+			},
+			.lost = 1,
+		},
+	}, sample = {
+		.header = {
+			.type = PERF_RECORD_SAMPLE,
+			.size = sizeof(sample.header),
+		},
+	};
+	struct perf_session *session;
+	struct test_tool tt = {};
+	struct perf_env env;
+	bool found, found_later;
+	int err = 0;
+
+	perf_tool__init(&tt.tool, /*ordered_events=*/false);
+	tt.tool.sample = find_sample;
+	tt.tool.lost = ignore_lost;
+	session = new_session(&tt.tool, &env);
+	TEST_ASSERT_VAL("session", !IS_ERR_OR_NULL(session));
+	session->evlist = f->evlist;
+
+	/* The record with number 3 is missing. */
+	ksymbol_event(&events[0], ADDR, LEN, "bpf_prog_a", false);
+	subprog_event(&events[1], PERF_BPF_EVENT_SUBPROG_LOAD, 5, 0, ADDR, LEN, 1, "bpf_prog_a");
+	ksymbol_event(&events[2], ADDR, LEN, "bpf_prog_a", true);
+	subprog_event(&events[3], PERF_BPF_EVENT_SUBPROG_UNLOAD, 5, 0, ADDR, LEN, 2,
+		      "bpf_prog_a");
+	subprog_event(&events[4], PERF_BPF_EVENT_SUBPROG_LOAD, 7, 0, ADDR + LEN, LEN, 4,
+		      "bpf_prog_b");
+	f->sample.ip = ADDR;
+	for (unsigned int i = 0; i < ARRAY_SIZE(events) && !err; i++)
+		err = perf_session__deliver_synth_event(session, &events[i], &f->sample);
+	err = err ?: perf_session__deliver_synth_event(session, &sample, &f->sample);
+	found = tt.found;
+	err = err ?: perf_session__deliver_synth_event(session, &lost, &f->sample) ?:
+	      perf_session__deliver_synth_event(session, &sample, &f->sample);
+	found_later = tt.found;
+	perf_session__delete(session);
+	perf_env__exit(&env);
+
+	TEST_ASSERT_VAL("events", !err);
+	TEST_ASSERT_VAL("may be late", found);
+	TEST_ASSERT_VAL("before the gap", !found_later);
+	return TEST_OK;
+}
+
 static int take_addr(const struct perf_tool *tool, union perf_event *event,
 		     struct perf_sample *sample __maybe_unused,
 		     struct machine *machine __maybe_unused)
@@ -990,6 +1053,7 @@ TEXT_TEST(prefix, true)
 TEXT_TEST(lost_unload, true)
 TEXT_TEST(malformed, true)
 TEXT_TEST(no_resolve, true)
+TEXT_TEST(full_in_tool, true)
 TEXT_TEST(aslr, true)
 TEXT_TEST(prog_info, true)
 
@@ -1180,6 +1244,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE_REASON("Time to read a storm of programs", storm, "built with assertions"),
 	TEST_CASE("Malformed and longer records", malformed),
 	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
+	TEST_CASE("Lost records in tools that handle them by themselves", full_in_tool),
 	TEST_CASE("Unloaded text in perf inject --aslr", aslr),
 	TEST_CASE_REASON("Addresses of bpf_prog_info", prog_info, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized images", images, "built without libbpf"),

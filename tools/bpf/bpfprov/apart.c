@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bpfprov.h"
+#include "apart.h"
+
+/* Both are documented in bpfprov.8. */
+#define MAX_MEMORY	(256ULL << 20)
+#define MAX_FILE	(16ULL << 30)
+/* Wait that long for a message; but after TIME_TOTAL of waits in vain, only TIME_SHORT. */
+#define TIME_LIMIT	10000
+#define TIME_SHORT	100
+#define TIME_TOTAL	60000
+
+static long vain;		/* ms */
+static int alive_fd = -1;
+static rlim_t base, mapped;	/* bytes: of the child when it began, of files */
+
+static rlim_t data_size(void)
+{
+	unsigned long data = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (f) {
+		if (fscanf(f, "%*u %*u %*u %*u %*u %lu", &data) != 1)
+			data = 0;
+		fclose(f);
+	}
+	return data * sysconf(_SC_PAGESIZE);
+}
+
+bool apart_allow(int fd, bool more)
+{
+	struct rlimit limit;
+	struct stat st;
+
+	if (alive_fd < 0)
+		return true;
+	if (fstat(fd, &st) || (uint64_t)st.st_size > MAX_FILE)
+		return false;
+	/* libelf maps it privately, which counts as data. Only the soft limit is changed. */
+	if (getrlimit(RLIMIT_DATA, &limit))
+		return false;
+	mapped = (more ? mapped : 0) + st.st_size;
+	limit.rlim_cur = base + MAX_MEMORY + mapped;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	return !setrlimit(RLIMIT_DATA, &limit);
+}
+
+void apart_alive(void)
+{
+	if (alive_fd >= 0)
+		send(alive_fd, "", 1, MSG_NOSIGNAL);
+}
+
+static void run_child(int fd, void (*fn)(int fd, void *ctx), void *ctx)
+{
+	int null;
+
+	/* The parent decides: a signal from the terminal does not reach this group. */
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	/* A child that is left must not keep events, or a pipe of the parent's output. */
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fd < 0 || null < 0)
+		_exit(1);
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(null, STDERR_FILENO);
+	if ((fd > 3 && close_range(3, fd - 1, 0)) || close_range(fd + 1, ~0U, 0))
+		_exit(1);
+	alive_fd = fd;
+	base = data_size();
+	fn(fd, ctx);
+	_exit(0);
+}
+
+int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx)
+{
+	int fds[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		return -errno;
+	a->pid = fork();
+	if (!a->pid)
+		run_child(fds[1], fn, ctx);
+	close(fds[1]);
+	if (a->pid < 0) {
+		a->pid = 0;
+		close(fds[0]);
+		return -ENOMEM;
+	}
+	setpgid(a->pid, a->pid);
+	a->fd = fds[0];
+	return 0;
+}
+
+ssize_t apart_receive(const struct apart *a, void *buf, size_t size)
+{
+	struct pollfd p = { .fd = a->fd, .events = POLLIN };
+	long limit = vain < TIME_TOTAL ? TIME_LIMIT : TIME_SHORT;
+	uint64_t now, end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
+	ssize_t n;
+
+	/* A signal right before poll() does not interrupt it: hence the short timeout. */
+	while (!interrupted()) {
+		now = clock_ns(CLOCK_MONOTONIC);
+		if (now >= end) {
+			vain += limit;
+			return -1;
+		}
+		if (poll(&p, 1, 100) <= 0)
+			continue;
+		n = recv(a->fd, buf, size, 0);
+		if (n == 1)	/* apart_alive() */
+			end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
+		else if (n >= 0 || errno != EINTR)
+			return n;
+	}
+	return -1;
+}
+
+void apart_end(struct apart *a)
+{
+	int i;
+
+	if (!a->pid)
+		return;
+	/* With debuginfod-find, if it runs. */
+	if (kill(-a->pid, SIGKILL))
+		kill(a->pid, SIGKILL);
+	close(a->fd);
+	for (i = 0; i < 100 && !waitpid(a->pid, NULL, WNOHANG); i++)
+		poll(NULL, 0, 1);
+	a->pid = 0;
+}

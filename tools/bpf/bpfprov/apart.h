@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Read files of other users in a child process. A read may never end, as from a FUSE server
+ * that does not answer, or take any amount of memory. Then the child is killed, and what it
+ * has sent so far is kept.
+ */
+#ifndef __BPFPROV_APART_H
+#define __BPFPROV_APART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct apart {
+	pid_t pid;		/* 0: none */
+	int fd;
+};
+
+/*
+ * Run @fn in a child. It has no other descriptor than @fd, and sends and receives messages
+ * there. Returns 0 or a negative errno.
+ */
+int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx);
+
+/*
+ * Wait for a message. Returns its length; 0 if @fn has returned; or -1 if the child was
+ * killed, there was no message for too long, or the user interrupts.
+ */
+ssize_t apart_receive(const struct apart *a, void *buf, size_t size);
+
+/* Kill it, if it runs. One that waits uninterruptibly is left behind. */
+void apart_end(struct apart *a);
+
+/* In the child, while it waits for something that the user can interrupt: it needs more time. */
+void apart_alive(void);
+
+/*
+ * In the child: allow the memory to map @fd, and with @more the previous file as well. False:
+ * the file is too large.
+ */
+bool apart_allow(int fd, bool more);
+
+#endif
