@@ -81,6 +81,9 @@ commands()
 		git -C "$dir/$tree" commit -q -m base
 		git -C "$dir/$tree" tag v7.3.4
 	done
+	# Without these, get_maintainer.pl does not take it for a kernel tree.
+	mkdir -p "$dir"/bpf-next/{Documentation,arch,include,drivers,fs,init,ipc,kernel,lib,scripts}
+	touch "$dir"/bpf-next/{COPYING,CREDITS,README}
 	# COMMIT is the last one that touches the file which was edited.
 	{
 		printf '%s\n' 'set -eu' 'edit() { echo "/* edited */" >>"$1"; }'
