@@ -105,7 +105,7 @@ commands()
 		KERNEL="$dir/source" GIT_SEQUENCE_EDITOR=true GIT_EDITOR=true bash -c 'cd "$1" && . "$2"' - "$dir/repo" "$dir/script"
 	echo "$output"
 	[ "$status" = 0 ]
-	[[ $output == *"patches apply without fuzz"*"$dir/linux (Linux "*" patches applied"* ]]
+	[[ $output == *"$dir/linux (Linux "*" patches applied"*"patches apply without fuzz"* ]]
 	[ "$(grep -c '^+/\* edited \*/' "$dir"/repo/patches/*/*.patch | awk -F: '{ n += $2 } END { print n }')" = 2 ]
 }
 
