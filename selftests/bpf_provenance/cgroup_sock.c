@@ -43,6 +43,9 @@
 #include <linux/userfaultfd.h>
 #include <net/if.h>
 #include <netinet/icmp6.h>
+#include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
@@ -4832,6 +4835,75 @@ TEST_F(dual, peer_of_one_family)
 		EXPECT_EQ(1, send(fd, "x", 1, 0));
 		EXPECT_EQ(1, recv(servers[state], &c, 1, 0));
 	}
+	close(fd);
+}
+
+static uint16_t checksum(const void *data, size_t len)
+{
+	const uint16_t *word = data;
+	uint32_t sum = 0;
+
+	for (; len; len -= 2)
+		sum += *word++;
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~(sum + (sum >> 16));
+}
+
+/* An ICMP error that quotes another peer than the IPv6 one does not reach the socket. */
+TEST_F(dual, forged_error)
+{
+	struct {
+		struct icmphdr icmp;
+		struct iphdr ip;
+		struct udphdr udp;
+	} error = {
+		.icmp = { .type = ICMP_DEST_UNREACH, .code = ICMP_PORT_UNREACH },
+		.ip = { .version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_UDP },
+	};
+	static const char * const peers[] = { "255.255.255.255", "127.0.0.6", PEER4 };
+	int server, raw, fd, i;
+	union addr a;
+	socklen_t len;
+	char c;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 7200)));
+	server = impatient(peer_socket(&self->net, AF_INET6, SOCK_DGRAM, 0));
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER6, 0)));
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, PEER6, port_of(server))));
+	ASSERT_EQ(0, connect(server, &a.sa, make_addr(&a, PIN6, 7200)));
+	ASSERT_LE(0, impatient(fd));
+	raw = peer_socket(&self->net, AF_INET, SOCK_RAW, IPPROTO_ICMP);
+	ASSERT_LE(0, raw);
+	inet_pton(AF_INET, PIN4, &error.ip.saddr);
+	error.ip.tot_len = htons(sizeof(error.ip) + sizeof(error.udp));
+	error.udp.source = htons(7200);
+	error.udp.dest = htons(port_of(server));
+	len = make_addr(&a, PIN4, 0);
+	for (i = 0; i < (int)ARRAY_LEN(peers); i++) {
+		inet_pton(AF_INET, peers[i], &error.ip.daddr);
+		error.ip.check = 0;
+		error.ip.check = checksum(&error.ip, sizeof(error.ip));
+		error.icmp.checksum = 0;
+		error.icmp.checksum = checksum(&error, sizeof(error));
+		ASSERT_EQ(sizeof(error), sendto(raw, &error, sizeof(error), 0, &a.sa, len));
+		/* Arrives after it. */
+		ASSERT_EQ(1, send(server, "x", 1, 0));
+		EXPECT_EQ(1, recv(fd, &c, 1, 0))
+			TH_LOG("%s: %m", peers[i]);
+	}
+	/* One that quotes an IPv4 peer reaches it. */
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::ffff:" PEER4, port_of(server))));
+	ASSERT_EQ(sizeof(error), sendto(raw, &error, sizeof(error), 0, &a.sa,
+					make_addr(&a, PIN4, 0)));
+	EXPECT_EQ(-1, recv(fd, &c, 1, 0));
+	EXPECT_EQ(ECONNREFUSED, errno);
+	close(raw);
+	close(server);
 	close(fd);
 }
 

@@ -23,7 +23,6 @@
 #define TIME_SHORT	100
 #define TIME_TOTAL	60000
 
-static long vain;		/* ms */
 static int alive_fd = -1;
 static rlim_t base, mapped;	/* bytes: of the child when it began, of files */
 
@@ -59,10 +58,10 @@ bool apart_allow(int fd, bool more)
 	return !setrlimit(RLIMIT_DATA, &limit);
 }
 
-void apart_alive(void)
+void apart_alive(bool waits)
 {
 	if (alive_fd >= 0)
-		send(alive_fd, "", 1, MSG_NOSIGNAL);
+		send(alive_fd, &waits, 1, MSG_NOSIGNAL);
 }
 
 static void run_child(int fd, void (*fn)(int fd, void *ctx), void *ctx)
@@ -111,10 +110,15 @@ int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx)
 	return 0;
 }
 
-ssize_t apart_receive(const struct apart *a, void *buf, size_t size)
+bool apart_is_short(const struct apart *a)
+{
+	return a->vain >= TIME_TOTAL;
+}
+
+ssize_t apart_receive(struct apart *a, void *buf, size_t size)
 {
 	struct pollfd p = { .fd = a->fd, .events = POLLIN };
-	long limit = vain < TIME_TOTAL ? TIME_LIMIT : TIME_SHORT;
+	long usual = apart_is_short(a) ? TIME_SHORT : TIME_LIMIT, limit = usual;
 	uint64_t now, end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
 	ssize_t n;
 
@@ -122,16 +126,18 @@ ssize_t apart_receive(const struct apart *a, void *buf, size_t size)
 	while (!interrupted()) {
 		now = clock_ns(CLOCK_MONOTONIC);
 		if (now >= end) {
-			vain += limit;
+			a->vain += limit;
 			return -1;
 		}
 		if (poll(&p, 1, 100) <= 0)
 			continue;
 		n = recv(a->fd, buf, size, 0);
-		if (n == 1)	/* apart_alive() */
+		if (n == 1) {	/* apart_alive() */
+			limit = *(char *)buf ? TIME_LIMIT : usual;
 			end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
-		else if (n >= 0 || errno != EINTR)
+		} else if (n >= 0 || errno != EINTR) {
 			return n;
+		}
 	}
 	return -1;
 }

@@ -14,6 +14,7 @@
 struct apart {
 	pid_t pid;		/* 0: none */
 	int fd;
+	long vain;		/* ms of waits in vain, for earlier children too */
 };
 
 /*
@@ -26,13 +27,19 @@ int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx);
  * Wait for a message. Returns its length; 0 if @fn has returned; or -1 if the child was
  * killed, there was no message for too long, or the user interrupts.
  */
-ssize_t apart_receive(const struct apart *a, void *buf, size_t size);
+ssize_t apart_receive(struct apart *a, void *buf, size_t size);
+
+/* Was that in vain for so long that the limit is short now? */
+bool apart_is_short(const struct apart *a);
 
 /* Kill it, if it runs. One that waits uninterruptibly is left behind. */
 void apart_end(struct apart *a);
 
-/* In the child, while it waits for something that the user can interrupt: it needs more time. */
-void apart_alive(void);
+/*
+ * In the child, while it waits for something that the user can interrupt: it needs more time.
+ * With @waits, the limit is not short until the next message.
+ */
+void apart_alive(bool waits);
 
 /*
  * In the child: allow the memory to map @fd, and with @more the previous file as well. False:

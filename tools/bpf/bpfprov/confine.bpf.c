@@ -628,12 +628,14 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 /*
  * A datagram or raw socket with the source that local_source() set receives from its peer
  * only: without a peer it would be a server on localhost. Sockets that were bound to
- * localhost before the policy keep receiving.
+ * localhost before the policy keep receiving, and so do those that have the cgroup's own
+ * address, which can be one of localhost.
  */
 SEC("cgroup_skb/ingress")
 int ingress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
+	const struct policy *p;
 	struct words a;
 	bool ip4;
 
@@ -645,6 +647,9 @@ int ingress(struct __sk_buff *skb)
 	a = sk->family == AF_INET6 ? bound6(sk) : mapped(sk->src_ip4);
 	ip4 = is_mapped(&a);
 	if (ip4 ? !is_localhost4(a.w[3]) : !is_localhost6(&a))
+		return ALLOW;
+	p = get_policy();
+	if (p && (ip4 ? a.w[3] == p->ip4 : is_own6(p, &a)))
 		return ALLOW;
 	return !bpf_sk_storage_get(&local, sk, NULL, 0);
 }

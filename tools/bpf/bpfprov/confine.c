@@ -705,9 +705,6 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		}
 	}
 	rc = BPFPROV_OK;
-	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
-	if (!env.self)
-		say("lasts until the cgroup is removed, as that of a unit is when it stops; %s", REMAKE);
 	goto destroy;
 undo:
 	if (policies < 0)
@@ -721,78 +718,91 @@ destroy:
 			close(fds[i]);
 close_lock:
 	close(lock);
-	return rc;
+	if (rc)
+		return rc;
+	/* Without the lock: the reader of stderr may be slow. */
+	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
+	if (!env.self)
+		say("lasts until the cgroup is removed, as that of a unit is when it stops; %s", REMAKE);
+	return BPFPROV_OK;
 }
 
 /* --- show ---------------------------------------------------------------------- */
 
-static void print_ip(const __u32 ip[4])
+static void print_ip(FILE *f, const __u32 ip[4])
 {
 	char s[INET6_ADDRSTRLEN];
 	bool ip4 = !ip[0] && !ip[1] && ip[2] == htonl(0xffff);
 
 	inet_ntop(ip4 ? AF_INET : AF_INET6, ip4 ? &ip[3] : ip, s, sizeof(s));
-	printf("%s", s);
+	fputs(s, f);
 }
+
+struct show {
+	FILE *f;
+	int rc;
+};
 
 static int show_dir(void *ctx, const char *dir, const char *id)
 {
-	int *worst = ctx, rc = BPFPROV_OK;
+	struct show *s = ctx;
+	int rc = BPFPROV_OK;
+	FILE *f = s->f;
 	enum state state;
 	struct policy p;
 	__u32 i;
 
 	if (!policy_in(dir, &p)) {
 		say("cgroup %s: its policy cannot be read", id);
-		*worst = BPFPROV_FAILED;
+		s->rc = BPFPROV_FAILED;
 		return 0;
 	}
 	state = state_of(dir, id, &p);
-	printf("%s%s%s (id %s)%s\n", colour(stdout, BOLD), p.cgroup, colour(stdout, PLAIN), id,
-	       state == REMOVED ? ": the cgroup is gone" :
-	       state == REMADE ? ": not confined: the cgroup was removed and made again" :
-	       state == NOT_WHOLE ? ": not confined: a hook is not attached" : "");
+	fprintf(f, "%s%s%s (id %s)%s\n", colour(stdout, BOLD), p.cgroup, colour(stdout, PLAIN), id,
+		state == REMOVED ? ": the cgroup is gone" :
+		state == REMADE ? ": not confined: the cgroup was removed and made again" :
+		state == NOT_WHOLE ? ": not confined: a hook is not attached" : "");
 	if (p.has_ip4) {
 		const __u32 ip[4] = { 0, 0, htonl(0xffff), p.ip4 };
 
-		printf("  ip ");
-		print_ip(ip);
-		printf("\n");
+		fprintf(f, "  ip ");
+		print_ip(f, ip);
+		fprintf(f, "\n");
 	}
 	if (p.has_ip6) {
-		printf("  ip ");
-		print_ip(p.ip6);
-		printf("\n");
+		fprintf(f, "  ip ");
+		print_ip(f, p.ip6);
+		fprintf(f, "\n");
 	}
 	for (i = 0; i < p.redirects && i < MAX_REDIRECTS; i++) {
 		const struct redirect *r = &p.redirect[i];
 		bool ip4 = !r->ip[0] && !r->ip[1] && r->ip[2] == htonl(0xffff);
 
-		printf("  map localhost:%u=%s", ntohs(r->from_port), ip4 ? "" : "[");
-		print_ip(r->ip);
-		printf("%s:%u\n", ip4 ? "" : "]", ntohs(r->to_port));
+		fprintf(f, "  map localhost:%u=%s", ntohs(r->from_port), ip4 ? "" : "[");
+		print_ip(f, r->ip);
+		fprintf(f, "%s:%u\n", ip4 ? "" : "]", ntohs(r->to_port));
 	}
 	for (i = 0; i < p.allowed && i < MAX_ALLOWED; i++) {
 		bool ip4 = p.allow[i].ip[2] == htonl(0xffff);
 
-		printf("  allow-localhost %s", ip4 ? "" : "[");
-		print_ip(p.allow[i].ip);
-		printf("%s", ip4 ? "" : "]");
+		fprintf(f, "  allow-localhost %s", ip4 ? "" : "[");
+		print_ip(f, p.allow[i].ip);
+		fprintf(f, "%s", ip4 ? "" : "]");
 		if (p.allow[i].from_port)
-			printf(":%u", ntohs(p.allow[i].from_port));
-		printf("\n");
+			fprintf(f, ":%u", ntohs(p.allow[i].from_port));
+		fprintf(f, "\n");
 	}
-	printf("  hooks");
+	fprintf(f, "  hooks");
 	for (i = 0; i < HOOKS; i++) {
 		if (is_attached(dir, hook_names[i]))
-			printf(" %s", hook_names[i]);
+			fprintf(f, " %s", hook_names[i]);
 		else if (strcmp(hook_names[i], "ingress") || p.allowed)
-			printf(" %sno-%s%s", colour(stdout, RED), hook_names[i],
-			       colour(stdout, PLAIN));
+			fprintf(f, " %sno-%s%s", colour(stdout, RED), hook_names[i],
+				colour(stdout, PLAIN));
 	}
-	printf("\n");
+	fprintf(f, "\n");
 	if (state == CONFINED || state == NOT_WHOLE)
-		print_other_sockets(stdout, "  other-address ", p.cgroup, &p);
+		print_other_sockets(f, "  other-address ", p.cgroup, &p);
 	if (state == NOT_WHOLE) {
 		say("%s: not all hooks are attached: confine it again", p.cgroup);
 		rc = BPFPROV_FAILED;
@@ -803,8 +813,35 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 		rc = BPFPROV_GONE;
 	}
 	if (rc)
-		*worst = rc;
+		s->rc = rc;
 	return 0;
+}
+
+/*
+ * Show the policy in @dir, or all policies if it is NULL, and release @lock. A pager may stop
+ * reading: print nothing while other processes wait for the lock.
+ */
+static int show(int lock, const char *dir, const char *id)
+{
+	struct show s = { .rc = BPFPROV_OK };
+	char *text = NULL;
+	size_t size = 0;
+
+	s.f = open_memstream(&text, &size);
+	if (!s.f)
+		say("the policies: %s", strerror(errno));
+	else if (dir)
+		show_dir(&s, dir, id);
+	else
+		each_confined(show_dir, &s);
+	if (lock >= 0)
+		close(lock);
+	if (!s.f || finish_output(s.f, "the policies"))
+		s.rc = BPFPROV_FAILED;
+	else
+		fwrite(text, 1, size, stdout);
+	free(text);
+	return finish_output(stdout, "standard output") ? BPFPROV_FAILED : s.rc;
 }
 
 /* Was an earlier cgroup at this path confined? */
@@ -891,7 +928,7 @@ int cmd_confine(int argc, char **argv)
 	/* CAP_SYS_ADMIN: to read the current policy by its ID. */
 	static const int caps[] = { CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN, -1 };
 	char path[CGROUP_PATH], own[CGROUP_PATH], dir[DIR_SIZE], id[24];
-	int cgroup, lock, rc = BPFPROV_OK;
+	int cgroup, lock, rc;
 
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
@@ -905,13 +942,8 @@ int cmd_confine(int argc, char **argv)
 		}
 		env.cgroup = own;
 	}
-	if (!env.cgroup) {
-		lock = lock_all(false);
-		each_confined(show_dir, &rc);
-		if (lock >= 0)
-			close(lock);
-		return finish_output(stdout, "standard output") ? BPFPROV_FAILED : rc;
-	}
+	if (!env.cgroup)
+		return show(lock_all(false), NULL, NULL);
 
 	cgroup = find_cgroup(path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
 	if (cgroup == -2)
@@ -938,16 +970,12 @@ int cmd_confine(int argc, char **argv)
 			say("%s is not confined", env.cgroup);
 		return BPFPROV_GONE;
 	}
-	if (env.show) {
-		show_dir(&rc, dir, id);
-		if (finish_output(stdout, "standard output"))
-			rc = BPFPROV_FAILED;
-	} else {
-		remove_dir(dir);
-		rc = access(dir, F_OK) ? BPFPROV_OK : BPFPROV_FAILED;
-		if (rc)
-			say("%s: not all could be removed", dir);
-	}
+	if (env.show)
+		return show(lock, dir, id);
+	remove_dir(dir);
+	rc = access(dir, F_OK) ? BPFPROV_OK : BPFPROV_FAILED;
+	if (rc)
+		say("%s: not all could be removed", dir);
 	close(lock);
 	return rc;
 }

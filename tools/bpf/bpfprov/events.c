@@ -644,10 +644,10 @@ static int follow(void)
 	}
 	/* A CPU that has taken a number may not have written its record yet. */
 	stream.end = clock_ns(CLOCK_BOOTTIME);
+	lost = rings_lost(&rings) - stream.lost_before;
 	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
 	release(0, true);
-	lost = rings_lost(&rings) - stream.lost_before;
 	if (lost > stream.lost)
 		say_lost_at_end(lost - stream.lost);
 	rings_close(&rings);

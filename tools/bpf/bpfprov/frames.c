@@ -19,6 +19,8 @@
 #define MAX_UNIQUE	1048576
 /* Limit of mappings of a process to search for a file. */
 #define MAX_MAPPINGS	4096
+/* Processes that were given up, and are remembered. */
+#define MAX_GIVEN_UP	256
 
 #define FRAME_KEY offsetof(struct frame, count)
 
@@ -146,7 +148,7 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 
 /*
  * The kernel reads a file for its build ID in PROCMAP_QUERY, and a FUSE server may not answer.
- * A process or file for which that takes too long is given up.
+ * A process for which that takes too long is given up.
  */
 struct request {
 	int pid;
@@ -165,6 +167,11 @@ struct reply {
 static struct {
 	struct apart apart;
 	uint32_t serial;
+	struct {
+		int pid;	/* 0: free */
+		uint64_t start;
+	} given_up[MAX_GIVEN_UP];
+	size_t next;		/* the oldest of these, or a free one */
 } lookups;
 
 /* The build ID of the file that is mapped there, or of that at the path if it is the same. */
@@ -205,17 +212,76 @@ static void serve(int fd, void *ctx)
 	}
 }
 
+/* When the process began, in clock ticks; 0: it has ended. */
+static uint64_t start_of(int pid)
+{
+	char path[32], line[512], *p;
+	uint64_t start = 0;
+	int field;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	line[fread(line, 1, sizeof(line) - 1, f)] = 0;
+	/* The name is in parentheses, and can have any character. */
+	p = strrchr(line, ')');
+	for (field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	if (p)
+		start = strtoull(p + 1, NULL, 10);
+	fclose(f);
+	return start;
+}
+
+static bool is_given_up(int pid)
+{
+	uint64_t start;
+	size_t i;
+
+	for (i = 0; i < MAX_GIVEN_UP; i++) {
+		if (!pid || lookups.given_up[i].pid != pid)
+			continue;
+		start = start_of(pid);
+		if (!start || start == lookups.given_up[i].start)
+			return true;
+	}
+	return false;
+}
+
+static void give_up(int pid)
+{
+	lookups.given_up[lookups.next].pid = pid;
+	lookups.given_up[lookups.next].start = start_of(pid);
+	lookups.next = (lookups.next + 1) % MAX_GIVEN_UP;
+	data.given_up++;
+}
+
+/* Is it time to end sampling? */
+static bool is_over(void)
+{
+	return exiting() || (data.end && clock_ns(CLOCK_MONOTONIC) >= data.end);
+}
+
+/* Returns 0 if there is a reply. */
 static int look_up(struct request *q, struct reply *r)
 {
-	int err = lookups.apart.pid ? 0 : apart_start(&lookups.apart, serve, NULL);
+	int err;
 
+	/* What was sampled is looked up after the end, too, but not with a long series of waits. */
+	if (interrupted() || (is_over() && apart_is_short(&lookups.apart)))
+		return -EINTR;
+	if (is_given_up(q->pid))
+		return -ETIMEDOUT;
+	err = lookups.apart.pid ? 0 : apart_start(&lookups.apart, serve, NULL);
 	if (err)
 		return err;
 	if (send(lookups.apart.fd, q, sizeof(*q), MSG_NOSIGNAL) == sizeof(*q) &&
 	    apart_receive(&lookups.apart, r, sizeof(*r)) == sizeof(*r))
-		return r->err;
+		return 0;
 	apart_end(&lookups.apart);
-	data.given_up++;
+	give_up(q->pid);
 	return -ETIMEDOUT;
 }
 
@@ -223,6 +289,7 @@ static int look_up(struct request *q, struct reply *r)
 struct walk {
 	int pid;
 	uint32_t serial;
+	bool dead;	/* there was no reply */
 };
 
 static struct walk walk_of(int pid)
@@ -230,20 +297,26 @@ static struct walk walk_of(int pid)
 	return (struct walk){ .pid = pid, .serial = ++lookups.serial ?: ++lookups.serial };
 }
 
-static int walk_find(const struct walk *w, uint64_t addr, bool or_next, struct mapping *v)
+static int walk_find(struct walk *w, uint64_t addr, bool or_next, struct mapping *v)
 {
 	static struct request q;
 	static struct reply r;
 	int err;
 
+	if (w->dead)
+		return -ETIMEDOUT;
 	q.pid = w->pid;
 	q.serial = w->serial;
 	q.addr = addr;
 	q.or_next = or_next;
 	err = look_up(&q, &r);
-	if (!err)
+	if (err) {
+		w->dead = true;
+		return err;
+	}
+	if (!r.err)
 		*v = r.v;
-	return err;
+	return r.err;
 }
 
 /* --- mappings and BPF text -------------------------------------------------------- */
@@ -418,7 +491,7 @@ static void scan_process(int pid)
 	uint64_t addr = 0;
 	struct walk w = walk_of(pid);
 
-	while (!walk_find(&w, addr, true, &v)) {
+	while (!exiting() && !walk_find(&w, addr, true, &v)) {
 		addr = v.end;
 		if (v.perms[2] == 'x')
 			add_mapping(&v, pid);
@@ -455,7 +528,7 @@ void frames_scan(int pid)
  * Without bpf_task_vma_query(): look the address up in /proc. The process may have ended
  * by now, or have mapped another file there.
  */
-static void ask_proc(const struct walk *w, int pid, uint64_t ip, struct frame *f)
+static void ask_proc(struct walk *w, int pid, uint64_t ip, struct frame *f)
 {
 	static struct mapping v;
 	struct file_key key;
@@ -487,7 +560,7 @@ static void ask_proc(const struct walk *w, int pid, uint64_t ip, struct frame *f
 }
 
 /* The kernel had no build ID in the interrupt. Take that of /proc if it is the same file. */
-static void ask_later(const struct walk *w, int pid, const struct bpf_stack_build_id *u,
+static void ask_later(struct walk *w, int pid, const struct bpf_stack_build_id *u,
 		      struct frame *f)
 {
 	static struct mapping v;
@@ -513,7 +586,7 @@ static void ask_later(const struct walk *w, int pid, const struct bpf_stack_buil
 	}
 }
 
-static struct frame user_frame(const struct sample *s, uint32_t i, const struct walk *w)
+static struct frame user_frame(const struct sample *s, uint32_t i, struct walk *w)
 {
 	const struct bpf_stack_build_id *u = &s->user[i];
 	struct frame f;
@@ -618,10 +691,11 @@ int frames_add_sample(void *ctx, void *sample, size_t size)
 		goto dropped;
 	for (i = 0; i < count; i++)
 		data.frames[frames[i]].count++;
-	return 0;
+	goto out;
 dropped:
 	data.dropped++;
-	return 0;
+out:
+	return data.sampling && is_over() ? -EINTR : 0;
 }
 
 void frames_free(void)

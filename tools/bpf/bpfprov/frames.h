@@ -55,6 +55,8 @@ struct profile {
 	uint64_t samples, lost, dropped, lost_records;
 	uint64_t by_id, by_query, by_proc;
 	uint64_t given_up;		/* lookups in /proc that took too long */
+	uint64_t end;			/* of sampling, CLOCK_MONOTONIC, ns; 0: the user ends it */
+	bool sampling;
 	struct ksyms ksyms, late_ksyms;	/* from before and after sampling */
 	bool subprog;
 };
@@ -67,7 +69,10 @@ void frames_scan(int pid);
 /* Read the records in the rings. */
 void frames_read_records(void);
 
-/* Take a struct sample, for ring_buffer__new(). */
+/*
+ * Take a struct sample, for ring_buffer__new(). Returns -EINTR while sampling if the user
+ * interrupts or the time is over. That sample was taken.
+ */
 int frames_add_sample(void *ctx, void *sample, size_t size);
 
 void frames_free(void);

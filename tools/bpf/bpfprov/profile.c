@@ -293,10 +293,13 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 		return -errno;
 	start = clock_ns(CLOCK_MONOTONIC) / 1e9;
 	*cpu = cpu_time();
+	data.end = env.seconds ? clock_ns(CLOCK_MONOTONIC) + env.seconds * NSEC_PER_SEC : 0;
+	data.sampling = true;
 	for (;;) {
 		t = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
 		if (exiting() || gone || (env.seconds && t >= env.seconds))
 			break;
+		/* It continues while data arrives, until frames_add_sample() ends it. */
 		ring_buffer__poll(rb, 100);
 		frames_read_records();
 		ring_buffer__consume(rb);
@@ -315,6 +318,8 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 		say("process %ld has ended", env.pid);
 	*seconds = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
 	detach(links, cpus);
+	data.sampling = false;
+	data.end = clock_ns(CLOCK_MONOTONIC);
 	frames_read_records();
 	ring_buffer__consume(rb);
 	data.lost_records = rings_lost(&data.rings);

@@ -45,6 +45,11 @@ static int ring_open(struct ring *r, struct perf_event_attr *attr, int cpu, unsi
 	int err;
 
 	r->fd = syscall(SYS_perf_event_open, attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	/* Kernels before 6.0 refuse PERF_FORMAT_LOST. */
+	if (r->fd < 0 && errno == EINVAL && attr->read_format & PERF_FORMAT_LOST) {
+		attr->read_format &= ~PERF_FORMAT_LOST;
+		r->fd = syscall(SYS_perf_event_open, attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	}
 	if (r->fd < 0) {
 		err = -errno;
 		if (err != -ENODEV)	/* offline */
@@ -93,6 +98,7 @@ int rings_open(struct rings *r, struct perf_event_attr *attr, clockid_t clock,
 		r->pollfds[r->count].events = POLLIN;
 		r->count++;
 	}
+	r->has_lost = attr->read_format & PERF_FORMAT_LOST;
 	if (err)
 		rings_close(r);
 	return err;
@@ -125,6 +131,8 @@ uint64_t rings_lost(const struct rings *r)
 	uint64_t sum = 0;
 	int i;
 
+	if (!r->has_lost)
+		return r->lost;
 	for (i = 0; i < r->count; i++)
 		if (read(r->ring[i].fd, &counts, sizeof(counts)) == sizeof(counts))
 			sum += counts.lost;
@@ -160,6 +168,8 @@ static void ring_read(struct rings *rs, struct ring *r, ring_fn fn, void *ctx)
 		memset(&id, 0, sizeof(id));
 		if (h->size >= sizeof(*h) + sizeof(id))
 			memcpy(&id, rs->record + h->size - sizeof(id), sizeof(id));
+		if (h->type == PERF_RECORD_LOST)
+			rs->lost += ((const uint64_t *)(h + 1))[1];
 		fn(ctx, h, &id);
 	}
 }

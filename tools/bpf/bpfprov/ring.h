@@ -5,6 +5,7 @@
 
 #include <linux/perf_event.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -13,6 +14,8 @@ struct rings {
 	struct ring *ring;
 	struct pollfd *pollfds;
 	uint8_t *record;	/* room for the longest one */
+	bool has_lost;		/* the kernel has PERF_FORMAT_LOST */
+	uint64_t lost;		/* of each PERF_RECORD_LOST that was read */
 };
 
 /* Appended to each record by attr.sample_id_all with RING_SAMPLE_TYPE. */
@@ -42,7 +45,8 @@ typedef void (*ring_fn)(void *ctx, const struct perf_event_header *h, const stru
 
 /*
  * The number of records that did not fit into the rings. PERF_RECORD_LOST reports them with
- * the next record that fits, which may never be written.
+ * the next record that fits, which may never be written: before Linux 6.0, only those that
+ * rings_read() has found there are counted.
  */
 uint64_t rings_lost(const struct rings *r);
 

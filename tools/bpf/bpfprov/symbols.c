@@ -225,7 +225,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	p.fd = fds[0];
 	/* A signal right before poll() does not interrupt it: hence the timeout. */
 	while (pid > 0 && got < size - 1 && !interrupted()) {
-		apart_alive();
+		apart_alive(true);
 		if (poll(&p, 1, 200) <= 0)
 			continue;
 		n = read(fds[0], path + got, size - 1 - got);
@@ -240,6 +240,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	path[strcspn(path, "\n")] = 0;
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	apart_alive(false);
 	return pid > 0 && !status && *path;
 }
 
