@@ -5904,7 +5904,7 @@ TEST_F(hooks, smc)
 	static const char * const pins[] = { PIN4, PIN6 }, * const virts[] = { VIRT4, VIRT6 };
 	static const char * const anys[] = { "0.0.0.0", "::" };
 	struct policy *policy = &self->skel->bss->policy;
-	int servers[2], fd, i, way, fallback, bound, one = 1;
+	int servers[2], fd, i, way, fallback, bound, one = 1, ret;
 	socklen_t len;
 	union addr a;
 
@@ -5955,10 +5955,12 @@ TEST_F(hooks, smc)
 		if (bound)
 			ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, anys[way], 0)));
 		len = make_addr(&a, virts[way], port_of(servers[way]));
-		EXPECT_EQ(0, connect(fd, &a.sa, len))
+		ret = connect(fd, &a.sa, len);
+		EXPECT_EQ(0, ret)
 			TH_LOG("%d: %m", i);
-		EXPECT_TRUE(dual_got(servers[way], 0, pins[way]))
-			TH_LOG("%d", i);
+		if (!ret)
+			EXPECT_TRUE(dual_got(servers[way], 0, pins[way]))
+				TH_LOG("%d", i);
 		close(fd);
 	}
 }
