@@ -116,19 +116,20 @@ static bool resident(void *page)
 /* Evicts a mapped page from the page cache. Leaves the caller on CPU 0. */
 static int page_out(void *page)
 {
-	int i;
+	int i = 0;
 
 	/*
 	 * A page just read or written can't be reclaimed while it is in a
-	 * per-CPU batch, and a failed attempt unmaps it.
+	 * per-CPU batch, and a failed attempt unmaps it. The first access waits for
+	 * the end of a readahead: until then, the page counts as not resident.
 	 */
-	for (i = 0; i < 1000 && resident(page); i++) {
+	do {
 		pin_to_cpu(i % 2);
 		READ_ONCE(*(char *)page);
 		if (madvise(page, PAGE, MADV_PAGEOUT))
 			return -errno;
 		sched_yield();
-	}
+	} while (resident(page) && ++i < 1000);
 	pin_to_cpu(0);
 	return resident(page) ? -EBUSY : 0;
 }
