@@ -28,7 +28,7 @@ run check check-debug bench:
 apply:
 	@scripts/series apply "$(or $(KERNEL),$(error say make apply KERNEL=/path/to/a/kernel/tree))"
 
-# clean: only what was exported can be made again.
+# clean: uncommitted or unexported edits in build/linux cannot be made again.
 edit export clean:
 	@scripts/series $@
 

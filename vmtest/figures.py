@@ -26,8 +26,8 @@ IMAGES = ("trampoline", "struct_ops", "dispatcher")
 
 
 def perf(args: argparse.Namespace) -> int:
-    """What guest-perf printed on both kernels: a line for each pair of perfs, the counts of
-    perf's own tests, one line for each of these whose results differ, and what is wrong."""
+    """Judge the output of guest-perf on both kernels: print a line for each pair of perfs, the
+    counts of perf's own tests, one line for each of these whose results differ, and the errors."""
     tally = Tally()
     runs: set[tuple[str, ...]] = set()
     tests: Suite = {}
@@ -167,8 +167,8 @@ def perf_suite(tests: Suite, tally: Tally) -> None:
 
 
 def names(args: argparse.Namespace) -> int:
-    """What guest-names printed on both kernels: for each tool the share of samples that have
-    their name, and what is wrong."""
+    """Judge the output of guest-names on both kernels: print for each tool the share of samples
+    that have their name, and the errors."""
     tally = Tally()
     wrong: list[str] = []
     share: dict[tuple[str, str], float] = {}
@@ -210,7 +210,7 @@ def names(args: argparse.Namespace) -> int:
 # --- bench ------------------------------------------------------------------
 
 def bench(args: argparse.Namespace) -> int:
-    """Print what operations cost; write bench.json, bench.txt and plots to OUT. With --doc also
+    """Print the costs of operations; write bench.json, bench.txt and plots to OUT. With --doc also
     write the plots and the table to the document, between its marks.
 
     A row of ROWS: boot, kernel, operation, x, costs (space between them). ANSWERED has the

@@ -23,7 +23,7 @@ class Result:
 
 @dataclass
 class Run:
-    """What a run printed: results, and complaints about the KTAP itself."""
+    """The output of a run: results, and complaints about the KTAP itself."""
 
     entries: list[Result | str] = field(default_factory=list)
 

@@ -21,13 +21,13 @@ The file has a block for each mutant, with an empty line after it:
     after TEXT              optional: look for the text below the first place with TEXT
     -TEXT                   the text as it is: once in the tree, or the first one after
     +TEXT                   the text as it becomes; MUTANT is true in the mutant alone
-    caught-by TEST: REGEX   a test that must fail, and what it must print then
+    caught-by TEST: REGEX   a test that must fail, and the output that it must print
     caught-by litmus: TEST: LINE   the litmus test has a variant without this line, in which the
                             bad state is reachable. Where the test has the line several times,
                             LINE is continued with those after it. If a mutant also names tests,
                             only these are run; --check still looks for the variant
     survives REASON         nobody notices, and why that is right
-    alone                   optional: what it leaves in the guest would fail later tests
+    alone                   optional: its effects on the guest would fail later tests
 
 "file" may be repeated for a change of several places. Several lines of text are joined.
 All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
@@ -147,7 +147,7 @@ def read(path: Path) -> dict[str, Mutant]:
 
 
 def edits(mutants: dict[str, Mutant], tree: Path) -> tuple[dict[str, str], list[str]]:
-    """The changed files, and what does not fit."""
+    """The changed files, and the places that do not fit."""
     changed, errors = {}, []
     for path in sorted({p.path for m in mutants.values() for p in m.places}):
         if not (tree / path).is_file():

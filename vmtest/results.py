@@ -6,7 +6,7 @@ Run it with results() of scripts/common.sh, which takes the toolchain's Python.
 
 A run is a file of KTAP, in two levels as guest-tests writes it: programs, and their
 tests indented; or in one, as a single test program writes it. A file NAME.tsv has
-result lines instead: "OUTCOME TEST<TAB>what the test printed". A time in seconds is that
+result lines instead: "OUTCOME TEST<TAB>output of the test". A time in seconds is that
 of a line "# time PROG.TEST SECONDS" before the result.
 
 The last line of table, flavour, perf, names, regress and lint is
@@ -197,7 +197,7 @@ def flavour(args: argparse.Namespace) -> int:
 
 
 def suggested(said: str) -> str:
-    """A regular expression for what a failed test printed, without the place."""
+    """A regular expression for the output of a failed test, without the place."""
     for part in said.split(" | "):
         if match := re.match(r"[\w.]+\.[ch]:[0-9]+:[\w.]+:(.*)", part.strip()):
             return re.escape(match[1]).replace(r"\ ", " ")
@@ -220,8 +220,8 @@ def expect(args: argparse.Namespace) -> int:
 
 
 def record(args: argparse.Namespace) -> int:
-    """A run as result lines, of which read() makes the same results. The input has what they
-    depend on: "NAME<TAB>HASH", for each program and for what is common to all."""
+    """A run as result lines: read() makes the same results of them. The input has their
+    dependencies: "NAME<TAB>HASH", for each program and for the files that all share."""
     print("# Results of the unpatched kernel, written by scripts/ci record.")
     for row in rows("-"):
         print("# print:", *row)
@@ -280,7 +280,7 @@ def regress(args: argparse.Namespace) -> int:
         bare = name.removeprefix("added: ")
         want, reason = next(((r, why) for regex, r, why in known if regex.search(bare)), ("OK", ""))
         if want == "CHANGED":
-            # The series' own copy of the test has to pass with what it expects now.
+            # The series' own copy of the test must pass with its present expectation.
             own = series.get(f"added: {bare}", "none") if copies else "OK"
             if name != bare:
                 b = want = "OK"

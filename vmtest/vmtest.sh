@@ -25,7 +25,7 @@
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
 #                        its console matches
 #       --file FILE      put it into the guest, in /mnt
-#       --modules        load the kernel's modules first, in whatever order works
+#       --modules        load the kernel's modules first, in an order that works
 #       --ktap FILE, --junit FILE   keep the results; in the latter a run that is red for
 #                        another reason than a test's has a failed test case vmtest
 #       --log DIR        keep console and results there
@@ -38,7 +38,7 @@
 #      do not build
 #   3  the guest did not boot in time
 #   4  the kernel panicked or oopsed
-#   5  a splat on the console (vmtest/splats.deny), whatever the tests' results
+#   5  a splat on the console (vmtest/splats.deny), even if all tests pass
 #   6  the VM ended without a status line
 #   7  silence or the test time-out
 #   8  the results are incomplete: no KTAP, a short plan, a test without result
@@ -47,8 +47,8 @@
 # 130  interrupted; 143 terminated
 #
 # QEMU and KVM name the emulator, or a script that becomes it with exec, and the device
-# node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds that a
-# guest has to come up with KVM; SELFTESTS an installed kselftest directory. FUZZ_SEED,
+# node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds in which
+# a guest must come up with KVM; SELFTESTS an installed kselftest directory. FUZZ_SEED,
 # FUZZ_SECONDS, STORM_SECONDS and TIMEOUT_SCALE (by which a test's own time-out is
 # multiplied) are handed to the tests.
 #
@@ -470,7 +470,7 @@ decode()
 	local first
 	first=$(grep -anE -m 1 "$died|WARNING:|BUG:|KASAN|INFO:|unreferenced" "$console" | cut -d: -f1 || true)
 	first=${first:-1}
-	# Without the code dumps, of which decodecode makes a page each.
+	# Without the code dumps: decodecode prints a page for each.
 	sed -n "$first,$((first + 80))p" "$console" | tr -d '\r' | grep -av ' Code: ' >"$run/splat"
 	if [ -f "$(dirname "$kernel")/vmlinux" ] && [ "$kernel" = "$BUILD/out/$flavour/bzImage" ]; then
 		# shellcheck disable=SC2016

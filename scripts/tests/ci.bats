@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016  # for the scripts that are written
 # scripts/ci with a runner and a build that only record how they were called: no VM.
 
-# A checkout with two tests, one of which ends base.
+# A checkout with two tests; one of them ends base.
 setup()
 {
 	top=$BATS_TEST_TMPDIR/top
@@ -350,8 +350,8 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 		grep -vE '^(build selftests|mutants --)' | head -n 8 | paste -sd, >"$CALLS.seen"
 	cat "$CALLS.seen" "$CALLS"
 	[[ $(cat "$CALLS.seen") == "core,build kernel sanitizer,vm sanitizer,bats vmtest/tests/watch.bats,mutants "[a-e]\ [a-e]\ [a-e],bats\ scripts/tests,bats\ vmtest/tests/fuzz.bats,* ]]
-	# The core, three of bats, the sanitizer's two, three mutants, perf, and the other flavours,
-	# of which off has no symbol to switch off: two each, and the warnings of min.
+	# The core, three of bats, the sanitizer's two, three mutants, perf, and the other flavours:
+	# two each, and the warnings of min. off has no symbol to switch off.
 	[ "${lines[-1]}" = "24 passed, 3 failed, 1 skipped" ]
 	[[ $output == *" s  tests of the VM runner"* ]]
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.

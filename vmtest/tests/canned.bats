@@ -192,7 +192,7 @@ unlisted() { [[ $output == *"BUG: KCSAN: data-race in f / g"* && $output != *lis
 	known=("read fs/inode.c:g / write mm/mmap.c:other")
 	kcsan read "g (fs/inode.c:5)"
 	unlisted
-	# One access alone names another race, that of which KCSAN does not see the other side.
+	# One access alone names another race, whose other side KCSAN does not see.
 	known=("read fs/inode.c:g" "write mm/mmap.c:f")
 	kcsan read "g (fs/inode.c:5)"
 	unlisted
@@ -408,7 +408,7 @@ names()
 	[[ "$output" = *"there are 30 of 32"* ]]
 }
 
-# guest_perf: what guest-perf prints on both kernels, changed by the sed program $1 on the
+# guest_perf: the output of guest-perf on both kernels, changed by the sed program $1 on the
 # series.
 guest_perf()
 {
@@ -613,7 +613,7 @@ judge()
 	lines series "KTAP version 1" "1..1" "  1..4" "  ok 1 a" "  ok 2 b" "  ok 3 c" "  ok 4 c" "ok 1 p"
 	judge
 	[ "${lines[-1]}" = "2 1 0" ]
-	# A short plan is red, whatever the results are.
+	# A short plan is red, even if all results are good.
 	lines series "${good[@]/1..3/1..4}"
 	judge
 	[ "${lines[-1]}" = "3 1 0" ]
@@ -707,7 +707,7 @@ judge()
 	[[ $output == *'<testcase name="vmtest" classname="vmtest">'*'<failure message="the kernel died" />'* ]]
 }
 
-# bench OPTION...: costs of two boots, of which base lacks one operation.
+# bench OPTION...: costs of two boots; base lacks one operation.
 bench()
 {
 	local out=$BATS_TEST_TMPDIR/out boot

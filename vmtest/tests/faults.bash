@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # The deliberate faults of vmtest/faults, on the flavour that a test file's directory
-# is named after, each of which must turn a run red although its command succeeds.
+# is named after. Each must turn a run red although its command succeeds.
 # shellcheck shell=bash
 
 setup_file()
