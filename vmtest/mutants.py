@@ -13,6 +13,9 @@ usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one 
                                                these files
        mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
        mutants.py verdicts FILE RESULTS CONSOLE   of the guest: "NAME TAB VERDICT" lines
+       mutants.py record FILE LAST VERDICTS    replace, in the file LAST, the results of the mutants
+                                               that the "NAME TAB VERDICT" lines are about
+       mutants.py block FILE LAST              the block of doc/results.md, from LAST
 
 The file has a block for each mutant, with an empty line after it:
 
@@ -32,7 +35,10 @@ The file has a block for each mutant, with an empty line after it:
 "file" may be repeated for a change of several places. Several lines of text are joined.
 All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
 /sys/module/kernel/parameters/mutant; the number is the place of the block in FILE.
+
+A result in LAST is that of the block with its hash: if the block has changed, it has none.
 """
+import hashlib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +57,11 @@ int {SWITCH} __read_mostly;
 core_param(mutant, {SWITCH}, int, 0644);
 EXPORT_SYMBOL({SWITCH});
 """
+
+
+# A mutant's name begins with one of these.
+TOPICS = ("buildid", "task-vma", "bpf-event", "cgroup-sock")
+COLUMNS = ("topic", "mutants", "caught", "by the model", "explained", "not caught", "no result")
 
 
 @dataclass
@@ -83,6 +94,15 @@ class Mutant:
     caught_by: list[tuple[str, str]] = field(default_factory=list)
     survives: str = ""
     alone: bool = False
+    text: list[str] = field(default_factory=list)       # the block
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256("\n".join(self.text).encode()).hexdigest()[:12]
+
+    @property
+    def topic(self) -> str:
+        return next((topic for topic in TOPICS if self.name.startswith(f"{topic}-")), "")
 
     @property
     def tests(self) -> dict[str, str]:
@@ -140,6 +160,7 @@ def read(path: Path) -> dict[str, Mutant]:
             (mutant.places[-1].old if line[0] == "-" else mutant.places[-1].new).append(line[1:])
         else:
             sys.exit(f"{path}:{number}: neither a key nor code: {line}")
+        mutant.text.append(line)
     for mutant in mutants.values():
         if mutant.problem():
             sys.exit(f"{path}:{mutant.line}: {mutant.name} {mutant.problem()}")
@@ -286,6 +307,41 @@ def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str])
             print(f"{name}\t{without(printed[1:])}")
 
 
+def last(mutants: dict[str, Mutant], path: Path) -> dict[str, str]:
+    """The results of mutants as they are now."""
+    found = {name: (text, what) for name, text, what in rows(path)} if path.exists() else {}
+    return {name: found[name][1] for name, m in mutants.items() if name in found and found[name][0] == m.hash}
+
+
+def record(mutants: dict[str, Mutant], path: Path, verdicts: Path) -> None:
+    results = last(mutants, path) | {name: " ".join(what) for name, *what in rows(verdicts)}
+    lines = ["# The last result of each mutant, and the hash of its block: written by scripts/mutants."]
+    lines += [f"{name}\t{m.hash}\t{results[name]}" for name, m in mutants.items() if name in results]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def column(mutant: Mutant, result: str) -> str:
+    if mutant.survives:
+        return "explained"
+    if not result:
+        return "no result"
+    return {"caught": "caught", "proven by the model": "by the model"}.get(result.partition(":")[0], "not caught")
+
+
+def block(mutants: dict[str, Mutant], path: Path) -> None:
+    results = last(mutants, path)
+    columns = {name: column(m, results.get(name, "")) for name, m in mutants.items()}
+    print("|", " | ".join(COLUMNS), "|")
+    print("| --- |", " | ".join(["---:"] * (len(COLUMNS) - 1)), "|")
+    for topic in (*TOPICS, "all"):
+        found = [columns[name] for name, m in mutants.items() if topic in (m.topic, "all")]
+        print(f"| {topic} |", " | ".join(map(str, [len(found), *(found.count(c) for c in COLUMNS[2:])])), "|")
+    if bad := [name for name, c in columns.items() if c == "not caught"]:
+        print("\nNot caught:\n\n```")
+        print("\n".join(f"{name}: {results[name]}" for name in bad))
+        print("```")
+
+
 # Arguments before the names of mutants.
 PLACES = {"litmus": 1, "proofs": 2}
 
@@ -325,6 +381,10 @@ def main(argv: list[str]) -> int:
             print("\n".join(f"{m.number} {m.name} {','.join(m.tests)}" for m in chosen))
             if not any(m.alone for m in chosen):
                 print("0 none", ",".join(sorted({t for m in chosen for t in m.tests})))
+    elif command == "record" and len(rest) == 2:
+        record(mutants, Path(rest[0]), Path(rest[1]))
+    elif command == "block" and len(rest) == 1:
+        block(mutants, Path(rest[0]))
     elif command == "verdicts" and len(rest) == 2:
         verdicts(mutants, lines_of(rest[0]), lines_of(rest[1]))
     else:

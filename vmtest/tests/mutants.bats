@@ -230,3 +230,24 @@ herd()
 	mutants proofs tree herd7 third
 	[ "$output" = $'third\tfailed: no litmus tests order' ]
 }
+
+@test "mutants: the last result of each one is kept until it changes" {
+	sed -i 's/^mutant \(first\|second\|third\|fourth\)/mutant buildid-\1/' list
+	printf 'buildid-first\tcaught: p.x.one\nbuildid-third\tproven by the model: order\n' >verdicts
+	mutants record last verdicts
+	[ "$status" = 0 ]
+	mutants block last
+	[ "${lines[2]}" = "| buildid | 4 | 1 | 1 | 1 | 0 | 1 |" ]
+	# Another run, of others: the results of the first one stay.
+	printf 'buildid-second\tsurvived: all pass\nnone\t2 tests pass\n' >verdicts
+	mutants record last verdicts
+	[ "$(cut -f1,3 last | tail -n +2)" = $'buildid-first\tcaught: p.x.one\nbuildid-second\tsurvived: all pass\nbuildid-third\tproven by the model: order' ]
+	mutants block last
+	[ "${lines[2]}" = "| buildid | 4 | 1 | 1 | 1 | 1 | 0 |" ]
+	[ "${lines[6]}" = "| all | 4 | 1 | 1 | 1 | 1 | 0 |" ]
+	[[ $output = *"buildid-second: survived: all pass"* ]]
+	# The text of one of them changes.
+	sed -i 's/!MUTANT) ||/! MUTANT) ||/' list
+	mutants block last
+	[ "${lines[2]}" = "| buildid | 4 | 0 | 1 | 1 | 1 | 1 |" ]
+}
