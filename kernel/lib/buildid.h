@@ -11,7 +11,7 @@ struct build_id_from {
 	struct address_space *mapping;	/* the page cache, without waiting, or NULL: */
 	struct file *file;		/* the file, which may wait for storage */
 	bool unpinned;			/* from pages that no device may be writing to */
-	loff_t missing;			/* set: what could not be read */
+	loff_t missing;			/* set: offset of the first unread byte */
 };
 
 /*

@@ -23,9 +23,10 @@
  *     writer may have been there in the meantime, and another fill begun.
  *
  * All of these barriers are needed: see fill-against-writer.litmus and
- * two-writers-against-reader.litmus in Documentation/litmus-tests/build-id. Point 3
- * relies on writes being complete before
- * the access is put. write() returns before its file can be put. The store of
+ * two-writers-against-reader.litmus in Documentation/litmus-tests/build-id.
+ *
+ * Point 3 relies on writes being complete before the access is put.
+ * write() returns before its file can be put. The store of
  * another thread to a shared mapping is complete when munmap() has flushed the
  * TLB of its CPU, and the mapping has a reference to the file until then. Direct
  * I/O and io_uring hold the file until the request is complete, and by then the
@@ -314,7 +315,10 @@ int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *
 	struct mm_struct *mm = current->mm;
 	int err, tries = VMA_SNAPSHOT_TRIES;
 
-	/* Keeps the memory that @snap points to; vma_snapshot_stale() checks its identity. */
+	/*
+	 * Keeps the memory that @snap points to; vma_snapshot_stale() checks its identity.
+	 * Documentation/litmus-tests/vma/memory-of-snapshot.litmus.
+	 */
 	guard(rcu)();
 	do {
 		err = vma_snapshot_at(mm, addr, snap);
@@ -401,6 +405,10 @@ static struct build_id_entry *fill_begin(const struct file *file,
 			bucket_remove(b, old);
 		else if (b->nr >= BUCKET_MAX)
 			bucket_remove_oldest(b);
+		/*
+		 * A release. Pairs with the address dependency in bucket_find():
+		 * Documentation/litmus-tests/build-id/insert-against-lookup.litmus.
+		 */
 		hlist_add_head_rcu(&e->node, &b->head);
 		b->nr++;
 		WRITE_ONCE(inode->i_opflags, inode->i_opflags | IOP_BUILD_ID);
@@ -417,7 +425,7 @@ static struct build_id_entry *fill_begin(const struct file *file,
 	 * Pairs with atomic_inc_unless_negative() in get_write_access(): a writer
 	 * that does not see the flag is seen here, while it has write access or after
 	 * it has put that. The acquire pairs with the release in put_write_access():
-	 * in the second case, what it wrote is read below. Litmus test:
+	 * in the second case, its writes are visible below. Litmus test:
 	 * Documentation/litmus-tests/build-id/fill-against-writer.litmus.
 	 */
 	smp_mb();

@@ -257,7 +257,8 @@ static int walk_step(struct mm_struct *mm, struct vma_snapshot_walk *walk,
 	 * If there was no writer since the last step, the leaf of the last step
 	 * is in the tree, and RCU keeps it from now on. mm_lock_seq repeats after
 	 * 2^31 writers, which take longer than a tick. Under a writer, leaves may
-	 * be replaced at any time.
+	 * be replaced at any time. Litmus test:
+	 * Documentation/litmus-tests/vma/walk-cursor.litmus.
 	 */
 	if (walk->mas.status == ma_active && !(walk->seq & 1) &&
 	    !time_after(jiffies, walk->stamp) && !mmap_lock_speculate_retry(mm, walk->seq)) {

@@ -109,7 +109,7 @@ static void bench_loads_with(bool subprog)
 	char name[64], x[16];
 	int i, j;
 
-	/* Listeners are only added: the number goes up in the outer loop. */
+	/* Listeners are only added: the number grows in the outer loop. */
 	for (j = 0; j < (int)ARRAY_LEN(counts); j++) {
 		listen_to(counts[j], subprog);
 		for (i = 0; i < (int)ARRAY_LEN(functions); i++) {

@@ -16,7 +16,7 @@
  *  stream.*	lost records, including those of a link to 2,000 functions; records
  *		that a listener must not get; the forms of a record and of a ring; a
  *		task that is to be preempted while it emits
- *  fuzz.*	programs, trampolines and listeners come and go at random
+ *  fuzz.*	programs, trampolines and listeners added and removed at random
  *  listeners.*	1, 8 and 64 of them
  *
  * The ksymbol tests check records that every kernel since 5.1 emits; the others
@@ -1783,7 +1783,7 @@ FIXTURE_VARIANT(unload)
 
 /* In the system call, or on return from it. */
 FIXTURE_VARIANT_ADD(unload, close) { .way = BY_CLOSE };
-/* After a grace period, in whatever context it ends. */
+/* After a grace period, in the context in which it ends. */
 FIXTURE_VARIANT_ADD(unload, link) { .way = BY_LINK, .flags = PERF_BPF_EVENT_F_ASYNC };
 FIXTURE_VARIANT_ADD(unload, unpin) { .way = BY_UNPIN };
 FIXTURE_VARIANT_ADD(unload, exit) { .way = BY_EXIT };
@@ -3074,7 +3074,7 @@ TEST_F(stream, sample_id)
 }
 
 /*
- * CPU 1 is taken off- and online while programs come and go on it. Events it
+ * CPU 1 is taken off- and online while it loads and unloads programs. Events it
  * missed are gaps; received records are complete, and CPU 0 misses nothing.
  */
 TEST_F(stream, hotplug)
@@ -3321,7 +3321,7 @@ static bool is_announced(struct events *ev, int fd)
 }
 
 /*
- * Programs, trampolines and listeners of all sorts come and go. The listener to all CPUs
+ * Add and remove programs, trampolines and listeners of all sorts. The listener to all CPUs
  * gets every record, each range is removed as it was added, and none overlap.
  */
 TEST_F_TIMEOUT(fuzz, programs, FUZZ_TIMEOUT)

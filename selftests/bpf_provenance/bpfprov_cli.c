@@ -708,42 +708,41 @@ TEST_F(maps, deleted_binary)
 	target_end(&target);
 }
 
-/* A name that would change a terminal is printed without control characters. */
-TEST_F(maps, control_characters)
+/* Map a file named @name. Its line has @text, and with --json it has @json. */
+static void check_map_name(struct __test_metadata *_metadata, const char *name,
+			   const char *text, const char *json)
 {
 	struct mapped mapped;
 	char line[PATH_MAX];
 	struct tool t;
 
-	ASSERT_EQ(0, mapped_start(&mapped, "\033[2Jx\177"));
+	ASSERT_EQ(0, mapped_start(&mapped, name));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()))));
-	EXPECT_NE(NULL, find_line(t.out, mapped.dir, "\\033[2Jx\\177", line, sizeof(line)));
+	EXPECT_NE(NULL, find_line(t.out, mapped.dir, text, line, sizeof(line)));
 	EXPECT_EQ(NULL, strchr(t.out, '\033'));
 	EXPECT_EQ(NULL, strchr(t.out, '\177'));
 	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--json", PID(getpid()))));
+	EXPECT_NE(NULL, find_line(t.out, mapped.dir, json, line, sizeof(line)));
+	tool_free(&t);
 	mapped_end(&mapped);
+}
+
+/* A name that would change a terminal is printed without control characters. */
+TEST_F(maps, control_characters)
+{
+	check_map_name(_metadata, "\033[2Jx\177", "/\\033[2Jx\\177", "/\\u001b[2Jx\\u007f\"");
 }
 
 /* U+009B is CSI, as ESC [ is, and so is the byte 0x9b without UTF-8. U+00E4 is a letter. */
 TEST_F(maps, control_characters_8bit)
 {
-	struct mapped mapped;
-	char line[PATH_MAX];
-	struct tool t;
-
-	ASSERT_EQ(0, mapped_start(&mapped, "\302\2332J\2332K\303\244\177"));
-	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()))));
-	EXPECT_NE(NULL, find_line(t.out, mapped.dir, "/\\302\\2332J\\2332K\303\244\\177", line,
-				  sizeof(line)));
-	tool_free(&t);
-	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--json", PID(getpid()))));
-	EXPECT_NE(NULL, find_line(t.out, mapped.dir, "/\\u009b2J\\ufffd2K\303\244\\u007f\"", line,
-				  sizeof(line)));
-	tool_free(&t);
-	mapped_end(&mapped);
+	check_map_name(_metadata, "\302\2332J\2332K\303\244\177",
+		       "/\\302\\2332J\\2332K\303\244\\177",
+		       "/\\u009b2J\\ufffd2K\303\244\\u007f\"");
 }
 
-/* Make @fd a sparse ELF file with 2^24 program headers, one byte of which is not a hole. */
+/* Make @fd a sparse ELF file with 2^24 program headers. All but one byte are a hole. */
 static int write_many_headers(int fd)
 {
 	const uint32_t count = 1 << 24;

@@ -598,7 +598,7 @@ TEST_F(faults, large_folio)
 
 /*
  * Task context: notes may be empty, and many segments may contain the same ones. Those
- * after a thousand are ignored: an NMI would have to wait for them.
+ * after a thousand are ignored: an NMI would need to wait for them.
  */
 TEST_F(faults, many_notes)
 {
@@ -944,7 +944,7 @@ TEST_F(faults, many_files)
 	self->fs = FS_NONE;
 }
 
-/* Task context: a 32-bit program has a build ID, whatever it runs on. */
+/* Task context: a 32-bit program has a build ID on every kernel. */
 TEST_F(faults, elf32)
 {
 	struct elf32_headers elf = elf32_headers(PT_LOAD, 0, 256);
@@ -1697,8 +1697,8 @@ TEST_F(cache, changed_ctime)
 }
 
 /*
- * Task context, not sleepable: two stacks in one system call that lack the build IDs of
- * the same two files, of which one is in both, request each of them once. A request that
+ * Task context, not sleepable: two stacks in one system call lack build IDs of two files,
+ * one of them in both stacks. Each file is requested once. A request that
  * was served does not prevent the next one.
  */
 TEST_F(cache, requested_once)
@@ -1725,7 +1725,7 @@ TEST_F(cache, requested_once)
 	first = self->f.map;
 	ASSERT_EQ(0, page_out(first));
 	ASSERT_EQ(0, page_out(second));
-	/* Removes what was kept when they were mapped. */
+	/* Removes the entries that were added when the files were mapped. */
 	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
 	close(open(other, O_WRONLY | O_CLOEXEC));
 	bss->aheads = 0;

@@ -1232,7 +1232,7 @@ static void check_client(struct __test_metadata *_metadata, const struct cell *c
 	}
 	len = sizeof(a);
 	if (c->proto == PING && c->hooks & H(EGRESS)) {
-		/* The reply went to an address the socket does not have. */
+		/* The reply was sent to an address that the socket does not have. */
 		ping_peer(_metadata, c, fd);
 	} else if (c->proto == PING) {
 		ASSERT_LT(0, recv(fd, buf, sizeof(buf), 0));
@@ -1423,7 +1423,7 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 {
 	bool late = c->op == LATE_LISTEN || c->op == LATE_CONNECT || c->op == LATE_SENDTO;
 	int fd, err, server, port, conn, from, others, all_others = 0, faults = 0, failed = 0;
-	bool hit;
+	bool hit, same;
 
 	port = serve(&self->net, c, &server);
 	ASSERT_LT(0, port);
@@ -1458,17 +1458,19 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 		}
 		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
 		/* Sending does not give a raw socket a local address. */
-		if (!is_raw(c->proto) || !(c->hooks & H(EGRESS)))
-			EXPECT_TRUE(same_ip(&a, name_of(c->form, PIN4, PIN6)))
-				TH_LOG("%s %s: another address after fault %u", form_names[c->form],
-				       op_names[c->op], self->faults.nth);
+		same = (is_raw(c->proto) && c->hooks & H(EGRESS)) ||
+		       same_ip(&a, name_of(c->form, PIN4, PIN6));
+		EXPECT_TRUE(same)
+			TH_LOG("%s %s: another address after fault %u", form_names[c->form],
+			       op_names[c->op], self->faults.nth);
 		close(fd);
 		while (server_type(c->proto) == SOCK_STREAM &&
 		       (conn = accept(server, NULL, NULL)) >= 0)
 			close(conn);
 		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
 		all_others += others;
-	} while (hit);
+		/* Where no hook runs, the other faults would take minutes to show the same. */
+	} while (hit && same);
 	close(server);
 	if (!(c->hooks & H(EGRESS)))
 		EXPECT_EQ(0, all_others);
@@ -2659,7 +2661,7 @@ TEST_F(sctp, denied_leaves_nothing)
 		/* After bpf_bind(). */
 		policy->late_deny = 1;
 		ASSERT_EQ(-1, connect(fd, &self->virt.sa, sizeof(self->virt.in)));
-		EXPECT_EQ(EPERM, errno);
+		ASSERT_EQ(EPERM, errno);
 		EXPECT_EQ(0, port_of(fd));
 		EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &self->virt.sa, sizeof(self->virt.in)));
 		EXPECT_EQ(EPERM, errno);
@@ -3044,11 +3046,11 @@ TEST_F(hooks, connected_control)
 		inet_pton(AF_INET6, VIRT6, policy->to6);
 		ASSERT_EQ(0, do_pktinfo(&c, fd, NULL, 0));
 		set_policy(policy, &self->net);
-		EXPECT_EQ(1, recv(server, buf, sizeof(buf), 0));
-		EXPECT_EQ(1, seen->runs);
-		EXPECT_EQ(sends[i].hook == SENDMSG6 ? AF_INET6 : AF_INET, seen->user_family)
+		ASSERT_EQ(sends[i].hook == SENDMSG6 ? AF_INET6 : AF_INET, seen->user_family)
 			TH_LOG("%s: the program found user_family %u", form_names[c.form],
 			       seen->user_family);
+		EXPECT_EQ(1, recv(server, buf, sizeof(buf), 0));
+		EXPECT_EQ(1, seen->runs);
 		EXPECT_EQ(htons(port), seen->port);
 		inet_pton(sends[i].hook == SENDMSG6 ? AF_INET6 : AF_INET,
 			  sends[i].hook == SENDMSG6 ? PEER6 : PEER4, &ip);
@@ -3910,8 +3912,8 @@ static void fuzz_report(struct __test_metadata *_metadata, const struct fuzzer *
 
 /*
  * Random calls on sockets of each protocol, with programs that sometimes refuse while others
- * are attached and detached. Whatever fails, ports are held only at the one IP, and no packet
- * leaves from another. In the end nothing is left.
+ * are attached and detached. Ports are held only at the one IP, also after a failure, and no
+ * packet leaves from another. In the end nothing is left.
  */
 TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 {
@@ -4778,6 +4780,35 @@ static int dual_arrives(int server, int fd)
 	return recv(p[0].revents ? fd : server, &c, 1, 0) == 1 ? 0 : -errno;
 }
 
+/* A UDP socket that keeps its port after a disconnect, because bind() requests that port. */
+static int dual_udp(struct __test_metadata *_metadata)
+{
+	union addr a;
+	int fd;
+
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 7200)));
+	return fd;
+}
+
+/* A socket of the peer on @port, or on any if that is 0, which is connected to @fd. */
+static int dual_udp_peer(struct __test_metadata *_metadata, const struct net *net, int fd,
+			 int way, int port)
+{
+	socklen_t len;
+	union addr a;
+	int peer;
+
+	peer = impatient(peer_socket(net, dual_ways[way].domain, SOCK_DGRAM, 0));
+	ASSERT_LE(0, peer);
+	len = make_addr(&a, dual_ways[way].peer, port);
+	ASSERT_EQ(0, bind(peer, &a.sa, len));
+	len = make_addr(&a, dual_ways[way].from, port_of(fd));
+	ASSERT_EQ(0, connect(peer, &a.sa, len));
+	return peer;
+}
+
 /*
  * A UDP socket that is connected to a peer of one family receives nothing of the other one,
  * from the same port.
@@ -4794,19 +4825,10 @@ TEST_F(dual, peer_of_one_family)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
-	fd = dual_socket(3);
-	ASSERT_LE(0, fd);
-	/* A port that was asked for outlives a disconnect. */
-	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 7200)));
+	fd = dual_udp(_metadata);
 	for (way = 0; way < 2; way++) {
-		servers[way] = impatient(peer_socket(&self->net, dual_ways[way].domain,
-						     SOCK_DGRAM, 0));
-		ASSERT_LE(0, servers[way]);
-		len = make_addr(&a, dual_ways[way].peer, port);
-		ASSERT_EQ(0, bind(servers[way], &a.sa, len));
+		servers[way] = dual_udp_peer(_metadata, &self->net, fd, way, port);
 		port = port_of(servers[way]);
-		len = make_addr(&a, dual_ways[way].from, port_of(fd));
-		ASSERT_EQ(0, connect(servers[way], &a.sa, len));
 	}
 	for (i = 0; i <= (int)ARRAY_LEN(states); i++) {
 		if (i < (int)ARRAY_LEN(states)) {
@@ -4868,14 +4890,9 @@ TEST_F(dual, forged_error)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
-	fd = dual_socket(3);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 7200)));
-	server = impatient(peer_socket(&self->net, AF_INET6, SOCK_DGRAM, 0));
-	ASSERT_LE(0, server);
-	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER6, 0)));
+	fd = dual_udp(_metadata);
+	server = dual_udp_peer(_metadata, &self->net, fd, 1, 0);
 	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, PEER6, port_of(server))));
-	ASSERT_EQ(0, connect(server, &a.sa, make_addr(&a, PIN6, 7200)));
 	ASSERT_LE(0, impatient(fd));
 	raw = peer_socket(&self->net, AF_INET, SOCK_RAW, IPPROTO_ICMP);
 	ASSERT_LE(0, raw);
@@ -5610,7 +5627,7 @@ TEST_F(hooks, mptcp_late_subflow)
 }
 
 /*
- * Multicast, broadcast and link-local: from the one IP, whatever interface is set, and also
+ * Multicast, broadcast and link-local: from the one IP, with any interface set, and also
  * where the kernel would choose a link-local address.
  */
 TEST_F(hooks, groups)

@@ -297,7 +297,7 @@ int BPF_PROG(kthread, bool preempt, struct task_struct *prev, struct task_struct
 	return 0;
 }
 
-/* Queries of a task that goes to sleep. */
+/* Queries of a task that then sleeps. */
 pid_t sleeper;
 __u64 asked[ASKED_FOR];
 
@@ -1087,7 +1087,7 @@ int BPF_PROG(storm_walk, struct pt_regs *regs, long id)
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	storm.walks++;
-	/* Sentinels never change, whatever else was left out. */
+	/* Sentinels never change, even if other mappings were left out. */
 	if ((!err || behind) && storm_sentinels != ARENAS * SLOTS)
 		is_wrong(&rec, storm_addr, __LINE__);
 	if (!err)

@@ -1050,7 +1050,7 @@ TEST_F(query, token)
 	}
 }
 
-/* Scheduler, interrupts off: kernel threads have no mappings, whatever mm they use. */
+/* Scheduler, interrupts off: kernel threads have no mappings, even if they use an mm. */
 TEST_F(query, kthread)
 {
 	struct seen *seen = &self->skel->bss->seen;
@@ -1085,8 +1085,8 @@ static int map_new_file(char **maps, int n)
 }
 
 /*
- * Scheduler, interrupts off: a task queries more files than a CPU has room for, and goes
- * to sleep. A build ID that another task queries on that CPU must still arrive soon.
+ * Scheduler, interrupts off: a task queries more files than a CPU has room for, and then
+ * sleeps. A build ID that another task queries on that CPU must still arrive soon.
  */
 TEST_F(query, asleep)
 {
@@ -2380,7 +2380,7 @@ static void *map_above(void *arg)
 }
 
 /*
- * Syscall entry, interrupts on. NULL must follow NULL, whatever is mapped meanwhile: a
+ * Syscall entry, interrupts on. NULL must follow NULL, even if memory is mapped meanwhile: a
  * program that the verifier accepts could otherwise add a pointer to an address.
  */
 TEST_F(end, stays)

@@ -289,65 +289,54 @@ static int bound_device(int fd)
 	return ifindex;
 }
 
+/* A bind() to a link-local address of lo fails, and does not bind to lo. */
+static void link_local_fails(struct __test_metadata *_metadata, int fd,
+			     const char *ip, __u16 port, int err)
+{
+	union addr addr;
+	socklen_t len;
+
+	ASSERT_LE(0, fd);
+	len = make_addr(&addr, ip, port);
+	addr.v6.sin6_scope_id = if_nametoindex("lo");
+	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
+	ASSERT_EQ(err, errno);
+	EXPECT_EQ(0, bound_device(fd));
+	close(fd);
+}
+
 /* bind() to a link-local address binds to its device, too. */
 TEST(device)
 {
 	union addr addr;
 	socklen_t len;
-	int fd, busy;
+	int busy;
 
 	setup_netns(_metadata);
 
 	busy = socket(AF_INET6, SOCK_STREAM, 0);
 	ASSERT_LE(0, busy);
-	fd = socket(AF_INET6, SOCK_STREAM, 0);
-	ASSERT_LE(0, fd);
-
 	len = make_addr(&addr, "fe80::1", 0);
 	addr.v6.sin6_scope_id = if_nametoindex("lo");
 	ASSERT_EQ(0, bind(busy, &addr.sa, len));
 
-	addr.v6.sin6_port = htons(local_port(busy));
-	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
-	ASSERT_EQ(EADDRINUSE, errno);
-	EXPECT_EQ(0, bound_device(fd));
-	close(fd);
-
-	fd = socket(AF_INET6, SOCK_STREAM, 0);
-	ASSERT_LE(0, fd);
-	len = make_addr(&addr, "fe80::2", 0);
-	addr.v6.sin6_scope_id = if_nametoindex("lo");
-	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
-	ASSERT_EQ(EADDRNOTAVAIL, errno);
-	EXPECT_EQ(0, bound_device(fd));
-
-	close(fd);
+	link_local_fails(_metadata, socket(AF_INET6, SOCK_STREAM, 0), "fe80::1",
+			 local_port(busy), EADDRINUSE);
+	link_local_fails(_metadata, socket(AF_INET6, SOCK_STREAM, 0), "fe80::2",
+			 0, EADDRNOTAVAIL);
 	close(busy);
 }
 
 TEST(device_raw)
 {
-	union addr addr;
-	socklen_t len;
-	int fd;
-
 	setup_netns(_metadata);
-
-	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_UDP);
-	ASSERT_LE(0, fd);
-	len = make_addr(&addr, "fe80::2", 0);
-	addr.v6.sin6_scope_id = if_nametoindex("lo");
-	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
-	ASSERT_EQ(EADDRNOTAVAIL, errno);
-	EXPECT_EQ(0, bound_device(fd));
-	close(fd);
+	link_local_fails(_metadata, socket(AF_INET6, SOCK_RAW, IPPROTO_UDP),
+			 "fe80::2", 0, EADDRNOTAVAIL);
 }
 
 /* A ping socket that has a port cannot be bound again. */
 TEST(device_ping)
 {
-	union addr addr;
-	socklen_t len;
 	int fd;
 
 	setup_netns(_metadata);
@@ -356,12 +345,7 @@ TEST(device_ping)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
 	ASSERT_EQ(0, bound_device(fd));
-	len = make_addr(&addr, "fe80::1", 0);
-	addr.v6.sin6_scope_id = if_nametoindex("lo");
-	ASSERT_EQ(-1, bind(fd, &addr.sa, len));
-	ASSERT_EQ(EINVAL, errno);
-	EXPECT_EQ(0, bound_device(fd));
-	close(fd);
+	link_local_fails(_metadata, fd, "fe80::1", 0, EINVAL);
 }
 
 /* A TCP socket that is bound to an IPv6 address has no IPv4 source. bind()

@@ -93,7 +93,7 @@ static int walk_piece(struct walk *w)
 			w->mm = rec.mm;
 			w->seq = rec.seq;
 		}
-		/* Another mm: the task called exec(), and the walk has to begin again. */
+		/* Another mm: the task called exec(), and the walk must begin again. */
 		if (rec.mm != w->mm || rec.seq != w->seq || rec.seq & 1)
 			w->changed = true;
 		if (err)

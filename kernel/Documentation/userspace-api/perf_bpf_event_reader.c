@@ -136,7 +136,7 @@ static int reader_take_ring(struct reader *rd, struct reader_ring *ring)
 			break;
 		tail += h->size;
 	}
-	/* What was read may be overwritten from here on. */
+	/* The kernel may overwrite the records that were read from here on. */
 	__atomic_store_n(&ring->page->data_tail, tail, __ATOMIC_RELEASE);
 	return err;
 }
@@ -181,8 +181,8 @@ static const struct reader_text *reader_next(struct reader *rd, int last)
 }
 
 /*
- * Records that did not fit into the rings, of whatever type. After the last record
- * no gap in seq shows that one was lost: this does.
+ * The number of records of all types that did not fit into the rings. If a record is
+ * lost after the last one received, there is no gap in seq, but it is counted here.
  */
 static uint64_t reader_lost(const struct reader *rd)
 {
@@ -195,7 +195,7 @@ static uint64_t reader_lost(const struct reader *rd)
 	return lost;
 }
 
-/* Forget what was taken from the rings. */
+/* Discard the records that were taken from the rings. */
 static void reader_forget(struct reader *rd)
 {
 	while (rd->texts)
@@ -253,8 +253,8 @@ static int reader_open(struct reader *rd)
 		rd->nr++;
 	}
 	/*
-	 * Up to here some CPUs had no ring. Forget what came to the others: programs
-	 * that are loaded now are to be enumerated next.
+	 * Up to here some CPUs had no ring. Discard the records of the others: the
+	 * caller enumerates the programs that are loaded now.
 	 */
 	err = reader_take(rd);
 	if (err)

@@ -146,7 +146,7 @@ static inline void vma_snapshot_begin(struct mm_struct *mm, unsigned int *seq, u
 
 /*
  * May the VMA have changed since vma_snapshot_begin()? @vma: where its fields were read;
- * NULL: a gap, for which an odd @seq is no evidence.
+ * NULL: a gap. Then an odd @seq proves nothing.
  */
 static inline bool vma_snapshot_stale_at(struct mm_struct *mm, const struct vm_area_struct *vma,
 					 unsigned int seq, unsigned int frees)

@@ -313,6 +313,10 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 		goto nothing;
 	if (!IS_ALIGNED((unsigned long)out, __alignof__(*rec)))
 		rec = &copy;
+	/*
+	 * Keeps the memory of the inode:
+	 * Documentation/litmus-tests/vma/memory-of-snapshot.litmus.
+	 */
 	scoped_guard(rcu) {
 		do
 			err = query(mm, addr, flags, rec);

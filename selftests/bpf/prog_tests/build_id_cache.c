@@ -139,10 +139,8 @@ void test_build_id_cache(void)
 	char dir[] = "/tmp/build_id_cache_XXXXXX";
 
 	page_sz = sysconf(_SC_PAGESIZE);
-	if (!ASSERT_OK_PTR(mkdtemp(dir), "mkdtemp"))
+	if (!ASSERT_OK(mount_ext4_image(dir), "mount_ext4_image"))
 		return;
-	SYS(rm, "cd %s && mkdir mnt && truncate -s 16M image && mkfs.ext4 -q -F image", dir);
-	SYS(rm, "mount -o loop %s/image %s/mnt", dir, dir);
 	snprintf(path, sizeof(path), "%s/mnt/file", dir);
 	SYS(umount, "cp urandom_read %s && sync %s", path, path);
 	if (!ASSERT_EQ(read_build_id(path, build_id, sizeof(build_id)), sizeof(build_id),
@@ -161,7 +159,5 @@ void test_build_id_cache(void)
 	}
 	close(file_fd);
 umount:
-	SYS_NOFAIL("umount %s/mnt", dir);
-rm:
-	SYS_NOFAIL("rm -r %s", dir);
+	umount_ext4_image(dir);
 }

@@ -48,25 +48,9 @@ static const struct autobind_test {
 	{ "udp_connect", SOCK_DGRAM, udp_connect, .connects = true },
 };
 
-static void check_ip(const struct sockaddr_storage *ss, const char *ip, const char *name)
-{
-	char buf[INET6_ADDRSTRLEN] = "";
-
-	if (ss->ss_family == AF_INET)
-		inet_ntop(AF_INET, &((struct sockaddr_in *)ss)->sin_addr, buf, sizeof(buf));
-	else if (ss->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)ss)->sin6_addr, buf, sizeof(buf));
-	ASSERT_STREQ(buf, ip, name);
-}
-
 static void check_local(int fd, const char *ip)
 {
-	struct sockaddr_storage ss = {};
-	socklen_t len = sizeof(ss);
-
-	if (!ASSERT_OK(getsockname(fd, (struct sockaddr *)&ss, &len), "getsockname"))
-		return;
-	check_ip(&ss, ip, "local_ip");
+	check_local_ip(fd, ip);
 	ASSERT_GT(get_socket_local_port(fd), 0, "local_port");
 }
 
@@ -87,7 +71,7 @@ static void check_source(int server_fd, int type, const char *ip)
 			      "recvfrom")) {
 		return;
 	}
-	check_ip(&ss, ip, "source_ip");
+	check_sockaddr_ip(&ss, ip, "source_ip");
 }
 
 /* Only the address of the listener accepts connections. */

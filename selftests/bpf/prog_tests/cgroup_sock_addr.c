@@ -7,26 +7,6 @@
 #define SOURCE4		"127.0.0.2"	/* set by the programs */
 #define SOURCE6		"::2"
 
-static void check_ip(const struct sockaddr_storage *ss, const char *ip, const char *name)
-{
-	char buf[INET6_ADDRSTRLEN] = "";
-
-	if (ss->ss_family == AF_INET)
-		inet_ntop(AF_INET, &((struct sockaddr_in *)ss)->sin_addr, buf, sizeof(buf));
-	else if (ss->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)ss)->sin6_addr, buf, sizeof(buf));
-	ASSERT_STREQ(buf, ip, name);
-}
-
-static void check_local_ip(int fd, const char *ip)
-{
-	struct sockaddr_storage ss = {};
-	socklen_t len = sizeof(ss);
-
-	if (ASSERT_OK(getsockname(fd, (struct sockaddr *)&ss, &len), "getsockname"))
-		check_ip(&ss, ip, "local_ip");
-}
-
 static void check_datagram_from(int fd, const char *ip)
 {
 	struct sockaddr_storage ss = {};
@@ -34,7 +14,7 @@ static void check_datagram_from(int fd, const char *ip)
 	char c;
 
 	if (ASSERT_EQ(recvfrom(fd, &c, 1, 0, (struct sockaddr *)&ss, &len), 1, "recvfrom"))
-		check_ip(&ss, ip, "source_ip");
+		check_sockaddr_ip(&ss, ip, "source_ip");
 }
 
 static void reset(struct cgroup_sock_addr *skel)
@@ -102,7 +82,7 @@ out:
 	close(server_fd);
 }
 
-/* The control message asks for the source that connect() chose. */
+/* The control message requests the source that connect() chose. */
 static int send_pktinfo(int fd, int family)
 {
 	char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] __aligned(8) = {};

@@ -7,26 +7,6 @@
 #define PIN4		"127.0.0.2"	/* set by the programs */
 #define PIN6		"::2"
 
-static void check_ip(const struct sockaddr_storage *ss, const char *ip, const char *name)
-{
-	char buf[INET6_ADDRSTRLEN] = "";
-
-	if (ss->ss_family == AF_INET)
-		inet_ntop(AF_INET, &((struct sockaddr_in *)ss)->sin_addr, buf, sizeof(buf));
-	else if (ss->ss_family == AF_INET6)
-		inet_ntop(AF_INET6, &((struct sockaddr_in6 *)ss)->sin6_addr, buf, sizeof(buf));
-	ASSERT_STREQ(buf, ip, name);
-}
-
-static void check_local(int fd, const char *ip)
-{
-	struct sockaddr_storage ss = {};
-	socklen_t len = sizeof(ss);
-
-	if (ASSERT_OK(getsockname(fd, (struct sockaddr *)&ss, &len), "getsockname"))
-		check_ip(&ss, ip, "local_ip");
-}
-
 /* A server of one family gets a connection or a datagram from the address of this one. */
 static void check_source(int fd, int type, bool v6)
 {
@@ -57,7 +37,7 @@ static void check_source(int fd, int type, bool v6)
 			       "recvfrom"))
 			goto out;
 	}
-	check_ip(&ss, v6 ? PIN6 : PIN4, v6 ? "source_ip6" : "source_ip4");
+	check_sockaddr_ip(&ss, v6 ? PIN6 : PIN4, v6 ? "source_ip6" : "source_ip4");
 out:
 	close(server_fd);
 }
@@ -90,14 +70,14 @@ static void test_tcp_connect(struct cgroup_sock_dual *skel, int fd)
 	check_source(fd, SOCK_STREAM, false);
 	ASSERT_EQ(skel->bss->connect_runs, 1, "connect_runs");
 	ASSERT_OK(skel->bss->bpf_bind_err, "bpf_bind");
-	check_local(fd, "::ffff:" PIN4);
+	check_local_ip(fd, "::ffff:" PIN4);
 }
 
 static void test_udp(struct cgroup_sock_dual *skel, int fd)
 {
 	check_source(fd, SOCK_DGRAM, true);
 	check_source(fd, SOCK_DGRAM, false);
-	check_local(fd, PIN6);
+	check_local_ip(fd, PIN6);
 }
 
 static void run_test(int cgroup_fd, int type, bool autobind,
@@ -126,7 +106,7 @@ static void run_test(int cgroup_fd, int type, bool autobind,
 	if (!autobind) {
 		if (!ASSERT_OK(bind(fd, (struct sockaddr *)&any, sizeof(any)), "bind"))
 			goto close_fd;
-		check_local(fd, PIN6);
+		check_local_ip(fd, PIN6);
 	}
 	test(skel, fd);
 	ASSERT_EQ(skel->bss->bind_runs, autobind ? 0 : 1, "bind_runs");

@@ -148,10 +148,8 @@ static void test_irqs_off(void)
 	char dir[] = "/tmp/task_vma_XXXXXX";
 
 	page_sz = sysconf(_SC_PAGESIZE);
-	if (!ASSERT_OK_PTR(mkdtemp(dir), "mkdtemp"))
+	if (!ASSERT_OK(mount_ext4_image(dir), "mount_ext4_image"))
 		return;
-	SYS(rm, "cd %s && mkdir mnt && truncate -s 16M image && mkfs.ext4 -q -F image", dir);
-	SYS(rm, "mount -o loop %s/image %s/mnt", dir, dir);
 	snprintf(path, sizeof(path), "%s/mnt/file", dir);
 	SYS(umount, "cp urandom_read %s && sync %s", path, path);
 	if (test__start_subtest("walk_irqs_off"))
@@ -159,9 +157,7 @@ static void test_irqs_off(void)
 	if (test__start_subtest("query_irqs_off"))
 		run_subtest("query_irqs_off", subtest_query);
 umount:
-	SYS_NOFAIL("umount %s/mnt", dir);
-rm:
-	SYS_NOFAIL("rm -r %s", dir);
+	umount_ext4_image(dir);
 }
 
 void test_task_vma(void)

@@ -302,7 +302,7 @@ int kmem_cache_after_destroy(void *ctx)
 	return s ? s->size : 0;
 }
 
-/* RCU keeps the tasks of this iterator, whatever its position. */
+/* RCU keeps the tasks of this iterator, at any position. */
 SEC("?raw_tp")
 __success
 int task_after_next(void *ctx)

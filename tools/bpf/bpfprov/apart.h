@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Read files of other users in a child process. A read may never end, as from a FUSE server
- * that does not answer, or take any amount of memory. Then the child is killed, and what it
- * has sent so far is kept.
+ * that does not answer, or take any amount of memory. Then the child is killed, and the
+ * results that it has sent so far are kept.
  */
 #ifndef __BPFPROV_APART_H
 #define __BPFPROV_APART_H
@@ -32,7 +32,7 @@ ssize_t apart_receive(struct apart *a, void *buf, size_t size);
 /* Was that in vain for so long that the limit is short now? */
 bool apart_is_short(const struct apart *a);
 
-/* Kill it, if it runs. One that waits uninterruptibly is left behind. */
+/* Kill it, if it runs. One that waits uninterruptibly is abandoned. */
 void apart_end(struct apart *a);
 
 /*

@@ -104,11 +104,11 @@ uint64_t clock_ns(clockid_t clock);
  */
 void json_string(FILE *f, const char *s);
 
-/*
- * The length of the character at @s, and whether it is a control character, which can change
- * a terminal. So can a byte that is not UTF-8.
- */
-int char_len(const char *s, bool *is_control);
+/* All but CHAR_TEXT can change a terminal. CHAR_INVALID is a byte that is not UTF-8. */
+enum char_type { CHAR_TEXT, CHAR_CONTROL, CHAR_INVALID };
+
+/* The length and the type of the character at @s. */
+int char_len(const char *s, enum char_type *type);
 
 /* @s with control characters as \ooo, as in /proc. */
 void print_clean(FILE *f, const char *s);

@@ -269,7 +269,7 @@ static int look_up(struct request *q, struct reply *r)
 {
 	int err;
 
-	/* What was sampled is looked up after the end, too, but not with a long series of waits. */
+	/* After the end, look samples up as well, but do not wait again and again. */
 	if (interrupted() || (is_over() && apart_is_short(&lookups.apart)))
 		return -EINTR;
 	if (is_given_up(q->pid))

@@ -180,13 +180,13 @@ static void name_all(void)
 /* In a folded stack, ";" and control characters are special. */
 static void put_clean(FILE *out, const char *s)
 {
-	bool is_control;
+	enum char_type type;
 	int len;
 
 	for (; *s; s += len) {
-		len = char_len(s, &is_control);
-		if (is_control || *s == ';')
-			fputc(is_control ? '?' : ':', out);
+		len = char_len(s, &type);
+		if (type != CHAR_TEXT || *s == ';')
+			fputc(type == CHAR_TEXT ? ':' : '?', out);
 		else
 			fwrite(s, 1, len, out);
 	}

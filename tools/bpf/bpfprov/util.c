@@ -210,45 +210,48 @@ static int utf8_len(const unsigned char *s)
 	return len;
 }
 
-int char_len(const char *s, bool *is_control)
+int char_len(const char *s, enum char_type *type)
 {
 	const unsigned char *p = (const unsigned char *)s;
 	int len = utf8_len(p);
 
-	/* U+0080 to U+009F; terminals may also take the single bytes. */
-	*is_control = !len || *p < ' ' || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0);
+	*type = CHAR_TEXT;
+	/* Terminals may take the single bytes 0x80 to 0x9f as U+0080 to U+009F. */
+	if (!len)
+		*type = CHAR_INVALID;
+	else if (*p < ' ' || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0))
+		*type = CHAR_CONTROL;
 	return len ? len : 1;
 }
 
 void json_string(FILE *f, const char *s)
 {
-	const unsigned char *p = (const unsigned char *)s;
-	bool is_control;
+	enum char_type type;
 	int len;
 
 	fputc('"', f);
-	for (; *p; p += len) {
-		len = char_len((const char *)p, &is_control);
-		if (*p == '"' || *p == '\\')
-			fprintf(f, "\\%c", *p);
-		else if (!utf8_len(p))
+	for (; *s; s += len) {
+		len = char_len(s, &type);
+		if (*s == '"' || *s == '\\')
+			fprintf(f, "\\%c", *s);
+		else if (type == CHAR_INVALID)
 			fputs("\\ufffd", f);
-		else if (is_control)
-			fprintf(f, "\\u%04x", p[len - 1]);
+		else if (type == CHAR_CONTROL)
+			fprintf(f, "\\u%04x", (unsigned char)s[len - 1]);
 		else
-			fwrite(p, 1, len, f);
+			fwrite(s, 1, len, f);
 	}
 	fputc('"', f);
 }
 
 void print_clean(FILE *f, const char *s)
 {
-	bool is_control;
+	enum char_type type;
 	int len;
 
 	while (*s) {
-		for (len = char_len(s, &is_control); len; len--, s++)
-			fprintf(f, is_control ? "\\%03o" : "%c", (unsigned char)*s);
+		for (len = char_len(s, &type); len; len--, s++)
+			fprintf(f, type == CHAR_TEXT ? "%c" : "\\%03o", (unsigned char)*s);
 	}
 }
 
