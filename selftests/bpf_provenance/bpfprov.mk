@@ -24,6 +24,7 @@ $(OUTPUT)/%.debug: $(OUTPUT)/%
 	$(call msg,OBJCOPY,,$@)
 	$(Q)$(OBJCOPY) --only-keep-debug $< $@
 
-$(OUTPUT)/%.stripped: $(OUTPUT)/%
+# With the checksum of the debug file.
+$(OUTPUT)/%.stripped: $(OUTPUT)/% $(OUTPUT)/%.debug
 	$(call msg,OBJCOPY,,$@)
-	$(Q)$(OBJCOPY) --strip-all $< $@
+	$(Q)$(OBJCOPY) --strip-all --add-gnu-debuglink=$(word 2,$^) $< $@

@@ -27,6 +27,7 @@
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/compiler.h>
+#include <linux/fs.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
 #include <poll.h>
@@ -52,6 +53,7 @@
 #include "autobind.h"
 #include "kselftest_harness.h"
 #include "common.h"
+#include "elf_file.h"
 #include "fs.h"
 #include "net.h"
 
@@ -219,6 +221,26 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static bool has_ended(const struct tool *t)
+{
+	siginfo_t info = {};
+
+	return waitid(P_PID, t->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid;
+}
+
+/* Wait for the tool; false: it does not end. */
+static bool ends_within(struct tool *t, int seconds)
+{
+	double end = now() + seconds * timeout_scale();
+
+	do {
+		if (has_ended(t))
+			return true;
+		poll(NULL, 0, 10);
+	} while (now() < end);
+	return false;
 }
 
 /* This program as "bpfprov_cli --spin MS"; 0: spin until killed. */
@@ -1213,6 +1235,146 @@ TEST_F(events, few_capabilities)
 	tool_free(&t);
 }
 
+/* --- memory ---------------------------------------------------------------------------------- */
+
+/* In KiB; -1: unknown. */
+static long memory_of(pid_t pid)
+{
+	char path[32], line[128];
+	long kib = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmRSS: %ld kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib;
+}
+
+#define BUSY_FILES 16
+
+/* A process that loads programs and maps files all the time, and counts both. */
+struct busy {
+	char dir[PATH_MAX - 64];
+	pid_t pid;
+	unsigned long *counts;		/* shared: programs, mappings */
+};
+
+static void run_busy(const struct busy *b, const int *files)
+{
+	void *page;
+	int fd, i;
+
+	for (i = 0;; i = (i + 1) % BUSY_FILES) {
+		fd = load_two("busy");
+		page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, files[i], 0);
+		if (fd < 0 || page == MAP_FAILED)
+			_exit(1);
+		close(fd);
+		munmap(page, 4096);
+		__atomic_fetch_add(&b->counts[0], 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&b->counts[1], 1, __ATOMIC_RELAXED);
+	}
+}
+
+static int busy_start(struct busy *b)
+{
+	unsigned char id[BUILD_ID_SIZE] = "busy";
+	int files[BUSY_FILES], i;
+	char path[PATH_MAX];
+
+	b->pid = -1;
+	b->counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b->counts == MAP_FAILED || scratch_dir(b->dir, sizeof(b->dir)))
+		return -1;
+	for (i = 0; i < BUSY_FILES; i++) {
+		snprintf(path, sizeof(path), "%s/file%d", b->dir, i);
+		files[i] = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		id[BUILD_ID_SIZE - 1] = i;
+		if (files[i] < 0 || ftruncate(files[i], 4096) || write_elf(files[i], id, 1024) ||
+		    unlink(path))
+			return -1;
+	}
+	b->pid = fork();
+	if (!b->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run_busy(b, files);
+	}
+	for (i = 0; i < BUSY_FILES; i++)
+		close(files[i]);
+	return b->pid > 0 ? 0 : -1;
+}
+
+static void busy_end(struct busy *b)
+{
+	if (b->pid > 0)
+		end_process(b->pid);
+	munmap(b->counts, 4096);
+	rmdir(b->dir);
+}
+
+/* In KiB: the rings, of 1 MiB and more, are mapped, and count as they are first used. */
+#define MAY_GROW 4096
+
+/*
+ * Run the tool with @args, until it has printed @ready and for the time of a storm. In the
+ * last two thirds of that, it takes no more memory than in the first third.
+ */
+static void watch_memory(struct __test_metadata *_metadata, char **args, const char *ready)
+{
+	double begin, end, warm;
+	long first = 0, last = 0, kib;
+	unsigned long loads, maps;
+	struct busy busy;
+	struct tool t;
+
+	ASSERT_EQ(0, busy_start(&busy));
+	ASSERT_EQ(0, tool_start_to(&t, "/dev/null", false, args));
+	ASSERT_TRUE(tool_says(&t, ready));
+	begin = now();
+	end = begin + storm_seconds(10);
+	warm = begin + (end - begin) / 3;
+	loads = __atomic_load_n(&busy.counts[0], __ATOMIC_RELAXED);
+	maps = __atomic_load_n(&busy.counts[1], __ATOMIC_RELAXED);
+	do {
+		poll(NULL, 0, 50);
+		kib = memory_of(t.pid);
+		ASSERT_LT(0, kib);
+		if (now() < warm && kib > first)
+			first = kib;
+		if (now() >= warm && kib > last)
+			last = kib;
+	} while (now() < end);
+	loads = __atomic_load_n(&busy.counts[0], __ATOMIC_RELAXED) - loads;
+	maps = __atomic_load_n(&busy.counts[1], __ATOMIC_RELAXED) - maps;
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	busy_end(&busy);
+	TH_LOG("%lu programs and %lu mappings in %.0f s: at most %ld KiB, then %ld KiB", loads,
+	       maps, end - begin, first, last);
+	EXPECT_LT(0, loads);
+	EXPECT_LE(last, first + MAY_GROW);
+	tool_free(&t);
+}
+
+TEST_F(events, memory)
+{
+	watch_memory(_metadata, ARGS("events", "--json"), "listening");
+}
+
+/* One process is sampled: what grows comes from the records of all processes. */
+TEST_F(profile, memory)
+{
+	pid_t pid = spawn_spinner("/proc/self/exe", 0);
+
+	ASSERT_LT(0, pid);
+	watch_memory(_metadata, ARGS("profile", "-p", PID(pid)), " Hz");
+	end_process(pid);
+}
+
 /* --- confine --------------------------------------------------------------------------------- */
 
 #define CGROUP	"bpfprov_cli"
@@ -1914,6 +2076,48 @@ TEST_F(confine, allow_localhost_receive)
 	}
 }
 
+/* The source for exempt localhost is the cgroup's own address: it can be a server there. */
+TEST_F(confine, allow_localhost_own)
+{
+	char **own = ARGS("confine", CGROUP, "--ip", "127.0.0.1", "--ip", "::1",
+			  "--allow-localhost", "127.0.0.53", "--allow-localhost", "::1");
+	int server, other, outside, s;
+	socklen_t len;
+	struct tool t;
+	union addr a;
+	size_t i;
+
+	/* The packets of a CPU are received in order. */
+	ASSERT_EQ(0, pin_to_cpu(0));
+	for (i = 0; i < ARRAY_LEN(exempts); i++) {
+		TH_LOG("%s", exempts[i].exempt);
+		len = make_addr(&a, exempts[i].exempt, 53);
+		ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+		server = udp_on(exempts[i].server, 53);
+		ASSERT_LE(0, server);
+		outside = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+		other = udp_on(exempts[i].source, 0);
+		ASSERT_LE(0, other);
+		ASSERT_EQ(OK, tool_run(&t, own));
+		tool_free(&t);
+		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+		EXPECT_STREQ(exempts[i].source, source_at(server, s, NULL, 0));
+		/* Disconnected, it has no port. Sending gives it one. */
+		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
+		EXPECT_STREQ(exempts[i].source, source_at(server, s, exempts[i].exempt, 53));
+		EXPECT_TRUE(receives(s, outside, other))
+			TH_LOG("receives nothing at its own address %s", exempts[i].source);
+		close(s);
+		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+		tool_free(&t);
+		close(other);
+		close(outside);
+		close(server);
+	}
+}
+
 /* The answer to ::1 comes from ::1, and the peer is ::1: without v4-mapped addresses. */
 TEST_F(confine, answers6)
 {
@@ -2194,6 +2398,70 @@ TEST_F(confine, nested_at_once)
 	tool_run(&a, ARGS("confine", CGROUP "/child", "--remove"));
 	tool_free(&a);
 	rmdir("/sys/fs/cgroup/" CGROUP "/child");
+}
+
+/* Wait until @pid is in the system call @nr, for its file descriptor @fd. */
+static bool waits_in(pid_t pid, long nr, int fd)
+{
+	double end = now() + 20 * timeout_scale();
+	char path[32], want[32], text[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	snprintf(want, sizeof(want), "%ld 0x%x ", nr, fd);
+	while (now() < end) {
+		*text = 0;
+		f = fopen(path, "re");
+		if (f && !fgets(text, sizeof(text), f))
+			*text = 0;
+		if (f)
+			fclose(f);
+		if (!strncmp(text, want, strlen(want)))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+/* A pager does not read the policies: meanwhile, they can be changed. */
+TEST_F(confine, slow_reader)
+{
+	static char *shows[][4] = {
+		{ "confine", "--show" },
+		{ "confine", CGROUP, "--show" },
+	};
+	char page[4096] = "", to[32];
+	struct tool show, other;
+	int fds[2], size;
+	size_t i;
+
+	ASSERT_EQ(OK, tool_run(&show, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&show);
+	ASSERT_EQ(0, pipe2(fds, O_CLOEXEC | O_NONBLOCK));
+	size = fcntl(fds[1], F_SETPIPE_SZ, sizeof(page));
+	if (size != sizeof(page))
+		SKIP(return, "needs pages of 4096 bytes");
+	snprintf(to, sizeof(to), "/proc/self/fd/%d", fds[1]);
+	for (i = 0; i < ARRAY_LEN(shows); i++) {
+		ASSERT_EQ(size, write(fds[1], page, size));
+		ASSERT_EQ(0, tool_start_to(&show, to, false, shows[i]));
+		ASSERT_TRUE(waits_in(show.pid, SYS_write, STDOUT_FILENO));
+		ASSERT_EQ(0, tool_start_to(&other, NULL, false,
+					   ARGS("confine", CGROUP, "--ip", i ? ADDR1 : ADDR2)));
+		EXPECT_TRUE(ends_within(&other, 10)) TH_LOG("a process that prints has the lock");
+		/* Control: it has not ended because of another reason. */
+		EXPECT_FALSE(has_ended(&show));
+		while (!has_ended(&show))
+			if (read(fds[0], page, size) < 0)
+				sched_yield();
+		EXPECT_EQ(OK, tool_end(&show));
+		EXPECT_EQ(OK, tool_end(&other));
+		tool_free(&other);
+		while (read(fds[0], page, size) > 0)
+			;
+	}
+	close(fds[0]);
+	close(fds[1]);
 }
 
 static int listener(const char *addr, int port)
@@ -2887,7 +3155,9 @@ static void spin_mapped(const char *path, int ready)
 		    addr < start || addr >= end)
 			continue;
 		spin = image + off + (addr - start);
-		if (write(ready, "", 1) != 1)
+		/* From here on, it accesses neither the header nor other pages of the file. */
+		spin(1);
+		if (madvise(image, 4096, MADV_DONTNEED) || write(ready, "", 1) != 1)
 			break;
 		for (;;)
 			spin(1000000);
@@ -2939,21 +3209,6 @@ TEST_F(profile, not_elf)
 	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"no symbol\"", file);
 	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s", t.errors);
 	tool_free(&t);
-}
-
-/* Wait for the tool; false: it does not end. */
-static bool ends_within(struct tool *t, int seconds)
-{
-	double end = now() + seconds * timeout_scale();
-	siginfo_t info;
-
-	do {
-		info.si_pid = 0;
-		if (waitid(P_PID, t->pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_pid)
-			return true;
-		poll(NULL, 0, 10);
-	} while (now() < end);
-	return false;
 }
 
 /* Code on a file system that no longer answers: the profile is written without its names. */
@@ -3046,6 +3301,451 @@ static long long count_outcome(const char *json, const char *outcome)
 	}
 	free(line);
 	return sum;
+}
+
+/* Unmount a file system whose last user may still be exiting. */
+static int unmount(enum own_fs fs, const char *dir)
+{
+	double end = now() + 20;
+	int err;
+
+	while ((err = fs_unmount(fs, dir)) == -EBUSY && now() < end)
+		sched_yield();
+	return err;
+}
+
+/* A child process in spin_mapped(); -1: it does not get there. */
+static pid_t spawn_mapped(const char *file)
+{
+	int ready[2];
+	pid_t pid;
+	bool runs;
+	char c;
+
+	if (pipe2(ready, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		spin_mapped(file, ready[1]);
+	}
+	close(ready[1]);
+	runs = read(ready[0], &c, 1) == 1;
+	close(ready[0]);
+	if (pid > 0 && !runs)
+		end_process(pid);
+	return runs ? pid : -1;
+}
+
+/* Evict the first page of a file. No process may have it mapped in its page tables. */
+static bool drop_header(const char *file)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	unsigned char resident = 1;
+	double end = now() + 20;
+	void *page;
+
+	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	while (page != MAP_FAILED && resident & 1 && now() < end) {
+		posix_fadvise(fd, 0, 4096, POSIX_FADV_DONTNEED);
+		if (mincore(page, 4096, &resident))
+			break;
+	}
+	if (page != MAP_FAILED)
+		munmap(page, 4096);
+	close(fd);
+	return !(resident & 1);
+}
+
+static void stall(enum own_fs fs, bool stall)
+{
+	if (fs == FS_FUSE)
+		fuse_stop(stall);
+	else
+		fs_stall(stall);
+}
+
+/*
+ * The kernel cannot read the build ID of a file, because the storage does not answer. One
+ * lookup in /proc waits for it, and not one for each sample; the frames have their true
+ * reason.
+ */
+TEST_F_TIMEOUT(profile, given_up, 240)
+{
+	static const struct {
+		enum own_fs fs;
+		const char *outcome;
+	} cases[] = {
+		{ FS_FUSE, "build ID not kept, and file not found" },
+		{ FS_STALLING, "build ID not read yet, and file not found" },
+	};
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64];
+	const char *outcome;
+	struct tool t;
+	int err, ran = 0;
+	pid_t pid;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+		snprintf(file, sizeof(file), "%s/file", dir);
+		ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+		ASSERT_EQ(0, change_build_id(file));
+		err = fs_mount(cases[i].fs, dir);
+		if (err) {
+			fs_unmount(cases[i].fs, dir);
+			rmdir(dir);
+			ASSERT_EQ(-EOPNOTSUPP, err);
+			TH_LOG("left out: %s", fs_needs(cases[i].fs));
+			continue;
+		}
+		ran++;
+		pid = spawn_mapped(file);
+		ASSERT_LT(0, pid);
+		ASSERT_TRUE(drop_header(file));
+		stall(cases[i].fs, true);
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "3", "-p",
+								 PID(pid), "--format", "json")));
+		EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("it waits again and again");
+		stall(cases[i].fs, false);
+		end_process(pid);
+		EXPECT_EQ(OK, tool_end(&t));
+		EXPECT_NE(NULL, strstr(t.errors, ": 1 lookups in /proc took too long"))
+			TH_LOG("%s", t.errors);
+		outcome = strstr(t.errors, "no task-vma-query") ? "mapping not known" :
+								  cases[i].outcome;
+		EXPECT_LT(0, count_outcome(t.out, outcome)) TH_LOG("%s: %s", outcome, t.errors);
+		tool_free(&t);
+		EXPECT_EQ(0, unmount(cases[i].fs, dir));
+		rmdir(dir);
+	}
+	if (!ran)
+		SKIP(return, "%s", fs_needs(FS_FUSE));
+}
+
+/* Append a section to an ELF file. */
+static int add_section(const char *path, const char *name, const void *bytes, size_t size)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), n, err = -1;
+	Elf64_Shdr *s = NULL;
+	char *names = NULL;
+	struct stat st;
+	Elf64_Ehdr e;
+	size_t len;
+	off_t at;
+
+	if (fd < 0 || fstat(fd, &st) || pread(fd, &e, sizeof(e), 0) != sizeof(e))
+		goto out;
+	n = e.e_shnum;
+	s = calloc(n + 1, sizeof(*s));
+	if (!s || pread(fd, s, n * sizeof(*s), e.e_shoff) != (ssize_t)(n * sizeof(*s)))
+		goto out;
+	len = s[e.e_shstrndx].sh_size;
+	names = calloc(1, len + strlen(name) + 1);
+	if (!names || pread(fd, names, len, s[e.e_shstrndx].sh_offset) != (ssize_t)len)
+		goto out;
+	strcpy(names + len, name);
+	at = st.st_size;
+	s[n] = (Elf64_Shdr){
+		.sh_name = len,
+		.sh_type = SHT_PROGBITS,
+		.sh_offset = at,
+		.sh_size = size,
+		.sh_addralign = 1,
+	};
+	if (pwrite(fd, bytes, size, at) != (ssize_t)size)
+		goto out;
+	at += size;
+	len += strlen(name) + 1;
+	s[e.e_shstrndx].sh_offset = at;
+	s[e.e_shstrndx].sh_size = len;
+	if (pwrite(fd, names, len, at) != (ssize_t)len)
+		goto out;
+	e.e_shoff = (at + len + 7) & ~7UL;
+	e.e_shnum = n + 1;
+	len = (n + 1) * sizeof(*s);
+	if (pwrite(fd, s, len, e.e_shoff) == (ssize_t)len &&
+	    pwrite(fd, &e, sizeof(e), 0) == sizeof(e))
+		err = 0;
+out:
+	free(names);
+	free(s);
+	close(fd);
+	return err;
+}
+
+/* Add a .gnu_debugdata that takes 512 MiB to unpack: that is the size of its dictionary. */
+static int add_debugdata(const char *path)
+{
+	/*
+	 * From: head -c 128K /dev/zero | xz --check=none --lzma2=dict=4KiB,lc=0,pb=0,nice=273
+	 * without the end, and with another size of the dictionary in bytes 16 and 20 to 23.
+	 */
+	static const char stream[] =
+		"\xfd\x37\x7a\x58\x5a\x00\x00\x00\xff\x12\xd9\x41"
+		"\x02\x00\x21\x01\x22\x00\x00\x00\x82\x40\xac\xdc"
+		"\xe1\xff\xff\x00"
+		"\x45\x00\x00\x00\x70\x7d\xfd\xff\xae\x90\xa1\x40\x13\xbd\x53\x36"
+		"\x9d\xb4\x18\x63\x6b\xa1\xee\x71\xf7\xe6\x8d\x7b\x7d\x65\xf9\xd6"
+		"\x31\x7d\x20\x98\x30\x08\xd0\xaa\x63\x74\x59\x0f\xa5\x2b\xc9\xea"
+		"\xdd\xe2\x79\x08\x7c\xde\xa8\x9a\x58\x55\x21\xa4\xd1\x74\xb2\x87"
+		"\x7e\x71\x45\xdd\x2b\xf7\x99\x00\x00\x00\x00\x00";
+
+	return add_section(path, ".gnu_debugdata", stream, sizeof(stream) - 1) ?:
+	       change_build_id(path);
+}
+
+static int make_huge(const char *path)
+{
+	return truncate(path, 17LL << 30) ?: change_build_id(path);
+}
+
+/* Files of any user that take too much memory: their frames have no names. */
+TEST_F_TIMEOUT(profile, hostile_files, 120)
+{
+	static const struct {
+		const char *from;
+		int (*change)(const char *path);
+	} cases[] = {
+		{ "bpfprov_cli.stripped", add_debugdata },
+		{ "/proc/self/exe", make_huge },
+	};
+	char want[2 * PATH_MAX];
+	struct setting overcommit;
+	struct target target;
+	struct tool t;
+	size_t i;
+
+	if (access("bpfprov_cli.stripped", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped");
+	/* Otherwise the machine may have too little memory to map it. */
+	ASSERT_EQ(0, setting_change(&overcommit, "/proc/sys/vm/overcommit_memory", "1"));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		ASSERT_EQ(0, target_start(&target, cases[i].from, cases[i].change));
+		EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(target.pid),
+						"--format", "json")));
+		snprintf(want, sizeof(want),
+			 "\"file\":\"%s\",\"outcome\":\"file over the limits of time or memory\"",
+			 target.exe);
+		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("case %zu: %s", i, t.errors);
+		tool_free(&t);
+		target_end(&target);
+	}
+	setting_restore(&overcommit);
+}
+
+/* A debug file without a build ID is found by its checksum, which is not read of any size. */
+TEST_F_TIMEOUT(profile, debug_link, 120)
+{
+	char debug[PATH_MAX];
+	struct target target;
+	struct tool t;
+
+	if (access("bpfprov_cli.stripped", R_OK) || access("bpfprov_cli.debug", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped or bpfprov_cli.debug");
+	ASSERT_EQ(0, target_start(&target, "bpfprov_cli.stripped", drop_notes));
+	snprintf(debug, sizeof(debug), "%s/bpfprov_cli.debug", target.dir);
+	ASSERT_EQ(0, copy_file("bpfprov_cli.debug", debug));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(target.pid),
+					"--format", "json")));
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	/* It is sparse. Reading it takes hours. */
+	ASSERT_EQ(0, truncate(debug, 8LL << 40));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(target.pid),
+					"--format", "json")));
+	EXPECT_LT(0, count_outcome(t.out, "no symbol")) TH_LOG("%s", t.errors);
+	EXPECT_EQ(0, count_outcome(t.out, "file over the limits of time or memory"))
+		TH_LOG("all of it is read: %s", t.errors);
+	tool_free(&t);
+	unlink(debug);
+	target_end(&target);
+}
+
+#define MAX_FILES 65536
+
+/* There are more files than it keeps: those beyond are counted, and have no names. */
+TEST_F_TIMEOUT(profile, many_files, 180)
+{
+	char dir[PATH_MAX - 64], file[PATH_MAX - 32];
+	unsigned char id[BUILD_ID_SIZE] = "many";
+	struct target target;
+	struct tool t;
+	double end;
+	void *page;
+	int i, fd;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/file", dir);
+	fd = open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	ASSERT_EQ(0, ftruncate(fd, 4096));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "600", "--format", "json",
+							 "--ring-pages", "4096")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	/* One file, with another build ID each time. */
+	for (i = 0; i < MAX_FILES; i++) {
+		memcpy(id + sizeof(id) - sizeof(i), &i, sizeof(i));
+		ASSERT_EQ(0, write_elf(fd, id, 1024));
+		page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+		ASSERT_NE(MAP_FAILED, page);
+		munmap(page, 4096);
+	}
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", change_build_id));
+	for (end = now() + 2; now() < end;)
+		sched_yield();
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	/* Not because of a full ring. */
+	EXPECT_EQ(NULL, strstr(t.errors, "records of mappings or text lost"));
+	EXPECT_NE(NULL, strstr(t.errors, " files dropped for want of room")) TH_LOG("%s", t.errors);
+	EXPECT_LT(0, count_outcome(t.out, "file dropped for want of room"));
+	EXPECT_EQ(NULL, strstr(t.out, target.exe));
+	tool_free(&t);
+	target_end(&target);
+	close(fd);
+	unlink(file);
+	rmdir(dir);
+}
+
+/* A unique copy of this program that a child process executes in a mapping. */
+struct image {
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64];
+	pid_t pid;
+};
+
+static int image_start(struct image *m)
+{
+	m->pid = -1;
+	if (scratch_dir(m->dir, sizeof(m->dir)))
+		return -1;
+	snprintf(m->file, sizeof(m->file), "%s/image", m->dir);
+	if (copy_file("/proc/self/exe", m->file) || change_build_id(m->file))
+		return -1;
+	m->pid = spawn_mapped(m->file);
+	return m->pid > 0 ? 0 : -1;
+}
+
+static void image_end(struct image *m)
+{
+	if (m->pid > 0)
+		end_process(m->pid);
+	unlink(m->file);
+	rmdir(m->dir);
+}
+
+/* Wait until a process has run for that long. The CPUs may be busy. */
+static bool wait_for_cpu_time(pid_t pid, double seconds)
+{
+	double end = now() + 40 * timeout_scale();
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
+		return false;
+	seconds += ts.tv_sec + ts.tv_nsec / 1e9;
+	while (now() < end) {
+		if (clock_gettime(clock, &ts))
+			return false;
+		if (ts.tv_sec + ts.tv_nsec / 1e9 >= seconds)
+			return true;
+		poll(NULL, 0, 10);
+	}
+	return false;
+}
+
+/*
+ * The header of the file is not in the page cache when samples are taken, and the process has
+ * exited when they are read: all frames are named by the build IDs in the samples.
+ */
+TEST_F(profile, cold_header)
+{
+	long long named, all;
+	struct image image;
+	struct tool t;
+
+	ASSERT_EQ(0, image_start(&image));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+							 PID(image.pid), "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	ASSERT_TRUE(drop_header(image.file));
+	ASSERT_TRUE(wait_for_cpu_time(image.pid, 0.3));
+	end_process(image.pid);
+	image.pid = 0;
+	kill(t.pid, SIGINT);
+	kill(t.pid, SIGCONT);
+	EXPECT_EQ(OK, tool_end(&t));
+	named = count_outcome(t.out, "symbolized");
+	all = count_outcome(t.out, NULL);
+	/* It takes 99 samples per second. */
+	EXPECT_LT(10, all) TH_LOG("%s", t.errors);
+	/* Its stack has no frame pointers above the leaf. */
+	EXPECT_LT(10, named + count_outcome(t.out, "mapping not known"));
+	EXPECT_EQ(0, count_outcome(t.out, "mapping not known"))
+		TH_LOG("%lld of %lld frames are named", named, all);
+	EXPECT_EQ(0, count_outcome(t.out, "file not found"));
+	/* The samples had the build IDs: /proc was not needed. */
+	EXPECT_EQ(0, said_number(t.errors, " of these by a query, "));
+	tool_free(&t);
+	image_end(&image);
+}
+
+/*
+ * A build ID that gets into the cache between two lookups in one interrupt: that of the stack,
+ * and the query for frames that it has no build ID for. Both read the same cache, so only
+ * a race shows that the answer of the query is used.
+ */
+TEST_F(profile, by_query)
+{
+	struct procmap_query q = { .size = sizeof(q) };
+	char id[64], path[32], line[PATH_MAX];
+	long long by_query;
+	struct image image;
+	int maps, rd, wr;
+	unsigned int n;
+	struct tool t;
+	FILE *f;
+
+	/* The child process gets the other CPU. */
+	if (pin_to_cpu(1))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, image_start(&image));
+	ASSERT_EQ(0, pin_to_cpu(0));
+	snprintf(path, sizeof(path), "/proc/%d/maps", image.pid);
+	f = fopen(path, "re");
+	ASSERT_NE(NULL, f);
+	while (fgets(line, sizeof(line), f) && !strstr(line, image.file))
+		;
+	fclose(f);
+	ASSERT_NE(NULL, strstr(line, image.file));
+	q.query_addr = strtoull(line, NULL, 16);
+	maps = open(path, O_RDONLY | O_CLOEXEC);
+	rd = open(image.file, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, rd);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "999", "-d", "6", "-p",
+							 PID(image.pid), "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	for (n = 0; !has_ended(&t); n++) {
+		/* Forget it, evict the header, and have it read again. */
+		wr = open(image.file, O_WRONLY | O_CLOEXEC);
+		ASSERT_LE(0, wr);
+		close(wr);
+		posix_fadvise(rd, 0, 4096, POSIX_FADV_DONTNEED);
+		q.build_id_addr = (uintptr_t)id;
+		q.build_id_size = sizeof(id);
+		ASSERT_EQ(0, ioctl(maps, PROCMAP_QUERY, &q));
+		ASSERT_EQ(20, q.build_id_size);
+	}
+	EXPECT_EQ(OK, tool_end(&t));
+	by_query = said_number(t.errors, " taken with the sample, ");
+	TH_LOG("%lld build IDs by a query, %u times read", by_query, n);
+	EXPECT_LT(0, by_query) TH_LOG("no build ID came from a query");
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
+	tool_free(&t);
+	close(rd);
+	close(maps);
+	image_end(&image);
 }
 
 /* Each user frame has one outcome, and the summary counts all of them. */
@@ -3435,6 +4135,59 @@ TEST_F(profile, cgroup)
 	tool_free(&t);
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-p", PID(vanished()))));
 	tool_free(&t);
+}
+
+/*
+ * Modules are loaded, unloaded or replaced while it samples: it reads the symbols of the
+ * kernel twice. Here, another file is mounted on /proc/kallsyms, and the kernel's own text is
+ * that of the module.
+ */
+TEST_F(profile, kernel_symbols)
+{
+#define FIRST	"ffff000000000000 T kernel_text_1\n"
+#define MODULE	"ffff000000001000 t module_text\t[some_module]\n"
+	static const struct {
+		const char *before, *after;
+		const char *in, *not_in;
+	} cases[] = {
+		{ FIRST, FIRST MODULE, "module_text_[some_module]_[k]", "kernel_text_1" },
+		{ FIRST MODULE, FIRST, "module_text_[some_module]_[k]", "kernel_text_1" },
+		{ FIRST, "ffff000000000000 T kernel_text_2\n", ";0xffff", "kernel_text_" },
+	};
+	char path[] = "/tmp/bpfprov_cli.XXXXXX", page[65536];
+	struct tool t;
+	int fd, zero;
+	double end;
+	size_t i;
+
+	zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, zero);
+	fd = mkstemp(path);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	ASSERT_EQ(0, mount(path, "/proc/kallsyms", NULL, MS_BIND, NULL));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		ASSERT_EQ(0, ftruncate(fd, 0));
+		ASSERT_LT(0, pwrite(fd, cases[i].before, strlen(cases[i].before), 0));
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60")));
+		/* It has read them. */
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		ASSERT_EQ(0, ftruncate(fd, 0));
+		ASSERT_LT(0, pwrite(fd, cases[i].after, strlen(cases[i].after), 0));
+		for (end = now() + 1; now() < end;)
+			ASSERT_EQ(sizeof(page), read(zero, page, sizeof(page)));
+		kill(t.pid, SIGINT);
+		EXPECT_EQ(OK, tool_end(&t));
+		EXPECT_LT(20, sum_counts(t.out, cases[i].in))
+			TH_LOG("case %zu: %s", i, t.errors);
+		EXPECT_EQ(0, sum_counts(t.out, cases[i].not_in)) TH_LOG("case %zu", i);
+		tool_free(&t);
+	}
+	umount2("/proc/kallsyms", MNT_DETACH);
+	close(zero);
+	close(fd);
+	unlink(path);
 }
 
 /* A program that is loaded while sampling, and unloaded before the lookup of names. */

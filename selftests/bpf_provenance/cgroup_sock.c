@@ -47,9 +47,7 @@
 #include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
 #include <netinet/in.h>
-#include <netinet/ip.h>
 #include <netinet/ip6.h>
-#include <netinet/ip_icmp.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>

@@ -207,6 +207,9 @@ void fuse_stop(bool stop)
 
 void fuse_end(void)
 {
+	if (server <= 0)
+		return;
 	kill(server, SIGKILL);
 	waitpid(server, NULL, 0);
+	server = 0;
 }

@@ -202,6 +202,9 @@ static void serve(int fd, void *ctx)
 				if (serial)
 					maps_close(&m);
 				r.err = maps_open(&m, q.pid, false);
+				/* The process has ended. -ENOENT: nothing is mapped there. */
+				if (r.err == -ENOENT)
+					r.err = -ESRCH;
 				serial = r.err ? 0 : q.serial;
 			}
 			if (!r.err)
