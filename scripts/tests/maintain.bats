@@ -158,6 +158,7 @@ bisect()
 	[ "$status" = 1 ]
 	# The series selftests is a dependency: a prerequisite, not a part.
 	grep -q "^prerequisite-patch-id:" v2-0000-cover-letter.patch
+	grep -qxF -- "- $(sed -n '1s/^# *//p' "$PATCHES/selftests/cover.md")" v2-0000-cover-letter.patch
 	run grep -l t.c v2-000[12]-*.patch
 	[ "$status" = 1 ]
 	# Lines of MAINTAINERS that another series adds are not part of this one.
