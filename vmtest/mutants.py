@@ -7,10 +7,11 @@ usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one 
        mutants.py check FILE TREE              does each one fit the kernel tree TREE, and its
                                                litmus tests?
        mutants.py apply FILE TREE              put all of them into TREE, each switched off
-       mutants.py kinds FILE NAME...           "NAME TAB" run, alone, litmus or a verdict
+       mutants.py kinds FILE NAME...           "NAME TAB" run, alone, perf, litmus or a verdict
        mutants.py litmus FILE TREE NAME...     the files of their litmus tests in the kernel tree
        mutants.py proofs FILE TREE HERD NAME...   "NAME TAB VERDICT" lines, of herd7's output for
                                                these files
+       mutants.py perf FILE PERF NAME...       run the tests of that perf: "NAME TAB VERDICT" lines
        mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
        mutants.py verdicts FILE RESULTS CONSOLE   of the guest: "NAME TAB VERDICT" lines
        mutants.py record FILE LAST VERDICTS    replace, in the file LAST, the results of the mutants
@@ -29,16 +30,21 @@ The file has a block for each mutant, with an empty line after it:
                             bad state is reachable. Where the test has the line several times,
                             LINE is continued with those after it. If a mutant also names tests,
                             only these are run; --check still looks for the variant
+    caught-by perf: CASE: REGEX   a case of perf test that must fail, and the check that it prints
     survives REASON         nobody notices, and why that is right
     alone                   optional: its effects on the guest would fail later tests
 
 "file" may be repeated for a change of several places. Several lines of text are joined.
 All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
-/sys/module/kernel/parameters/mutant; the number is the place of the block in FILE.
+/sys/module/kernel/parameters/mutant; the number is the place of the block in FILE. Those of
+perf are in one perf, and the variable KERNEL_MUTANT of its environment has the number.
 
 A result in LAST is that of the block with its hash: if the block has changed, it has none.
 """
 import hashlib
+import os
+import re
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +63,21 @@ int {SWITCH} __read_mostly;
 core_param(mutant, {SWITCH}, int, 0644);
 EXPORT_SYMBOL({SWITCH});
 """
+PERF_SOURCE = f"""// SPDX-License-Identifier: GPL-2.0
+#include <stdlib.h>
+
+extern int {SWITCH};
+int {SWITCH};
+
+static void __attribute__((constructor)) set_mutant(void)
+{{
+	const char *number = getenv("{SWITCH.upper()}");
+
+	{SWITCH} = number ? atoi(number) : 0;
+}}
+"""
+# Not the names of tests in the guest.
+OTHERS = ("litmus", "perf")
 
 
 # A mutant's name begins with one of these.
@@ -106,12 +127,24 @@ class Mutant:
 
     @property
     def tests(self) -> dict[str, str]:
-        return {test: regex for test, regex in self.caught_by if test != "litmus"}
+        return {test: regex for test, regex in self.caught_by if test not in OTHERS}
+
+    @property
+    def cases(self) -> list[tuple[str, str]]:
+        """Cases of perf test, and the check that fails in each."""
+        return [(case, regex) for kind, value in self.caught_by if kind == "perf"
+                for case, _, regex in [value.partition(": ")]]
+
+    @property
+    def in_perf(self) -> bool:
+        return any(p.path.startswith("tools/perf/") for p in self.places)
 
     @property
     def kind(self) -> str:
         if self.tests:
             return "alone" if self.alone else "run"
+        if self.cases:
+            return "perf"
         return "litmus" if self.caught_by else f"explained: {self.survives}"
 
     @property
@@ -129,6 +162,10 @@ class Mutant:
             return "needs either caught-by or survives"
         if not all(line for _, line in self.proofs):
             return "names no line of the litmus test"
+        if not all(regex for _, regex in self.cases):
+            return "names no check of the case of perf test"
+        if not self.survives and self.in_perf != bool(self.cases):
+            return "needs cases of perf test if it changes perf, and only then"
         return ""
 
 
@@ -200,6 +237,10 @@ def apply(mutants: dict[str, Mutant], tree: Path) -> int:
     changed, errors = edits(mutants, tree)
     makefile = (tree / "kernel/Makefile").read_text()
     changed |= {"kernel/mutant.c": SOURCE, "kernel/Makefile": makefile + "obj-y += mutant.o\n"}
+    if any(m.in_perf for m in mutants.values()):
+        build = (tree / "tools/perf/util/Build").read_text()
+        changed |= {"tools/perf/util/mutant.c": PERF_SOURCE,
+                    "tools/perf/util/Build": build + "perf-util-y += mutant.o\n"}
     if not errors:
         for path, text in changed.items():
             (tree / path).write_text(text)
@@ -297,6 +338,33 @@ def without(printed: list[str]) -> str:
     return f"failed: {'; '.join(bad)}" if bad else f"{run.count('pass')} tests pass"
 
 
+def perf_case(perf: str, number: int, case: str) -> tuple[str, str]:
+    """The result of that case of perf test, and its output."""
+    run = subprocess.run([perf, "test", "-v", "-S", case], env=os.environ | {SWITCH.upper(): str(number)},
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    printed: list[str] = []
+    for line in run.stdout.splitlines():
+        if end := re.match(r" *[0-9.]+: (.*?) *: (Ok|Skip|FAILED!)", line):
+            if end[1] == case:
+                return end[2], "\n".join(printed)
+            printed = []
+        printed.append(line)
+    return "missing", ""
+
+
+def judge_perf(mutant: Mutant, perf: str) -> str:
+    """Of a mutant in perf."""
+    for case, _ in mutant.cases:
+        if (result := perf_case(perf, 0, case)[0]) != "Ok":
+            return f"failed: without the mutant: {case}: {result}"
+    missed = []
+    for case, regex in mutant.cases:
+        result, printed = perf_case(perf, mutant.number, case)
+        if result != "FAILED!" or not re.search(f"^FAILED .*:[0-9]+ {regex}", printed, re.M):
+            missed.append(" ".join([f"{case}: {result}", *re.findall("^FAILED.*", printed, re.M)]))
+    return f"survived: {'; '.join(missed)}" if missed else f"caught: perf test: {', '.join(c for c, _ in mutant.cases)}"
+
+
 def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str]) -> None:
     deny = [row[0] for row in rows(Path(__file__).with_name("splats.deny"))]
     kernel = sections(console)
@@ -343,7 +411,7 @@ def block(mutants: dict[str, Mutant], path: Path) -> None:
 
 
 # Arguments before the names of mutants.
-PLACES = {"litmus": 1, "proofs": 2}
+PLACES = {"litmus": 1, "proofs": 2, "perf": 1}
 
 
 def main(argv: list[str]) -> int:
@@ -363,7 +431,7 @@ def main(argv: list[str]) -> int:
         return report(edits(mutants, Path(rest[0]))[1] + without_variant(mutants, Path(rest[0])))
     elif command == "apply" and len(rest) == 1:
         return apply(mutants, Path(rest[0]))
-    elif command in ("kinds", "batch", "litmus", "proofs") and len(rest) > (places := PLACES.get(command, 0)):
+    elif command in ("kinds", "batch", "litmus", "proofs", "perf") and len(rest) > (places := PLACES.get(command, 0)):
         if unknown := [name for name in rest[places:] if name not in mutants]:
             sys.exit(f"no mutant {unknown[0]}")
         chosen = [mutants[name] for name in rest[places:]]
@@ -375,6 +443,9 @@ def main(argv: list[str]) -> int:
             for test in tests:
                 for path in Path(rest[0]).glob(f"Documentation/litmus-tests/*/{test}.litmus"):
                     print(path)
+        elif command == "perf":
+            for m in chosen:
+                print(f"{m.name}\t{judge_perf(m, rest[0])}", flush=True)
         elif command == "proofs":
             print("\n".join(f"{m.name}\t{proof(m, Path(rest[0]), Path(rest[1]))}" for m in chosen))
         else:

@@ -169,6 +169,53 @@ of()
 	[ "${lines[1]}" = $'second\tcaught: the kernel complained: [4] WARNING: mm/a.c:1' ]
 }
 
+# in_perf: a fifth mutant, in perf, which fails the case "late" with a check.
+in_perf()
+{
+	mkdir -p tree/tools/perf/util
+	printf 'perf-util-y += m.o\n' >tree/tools/perf/util/Build
+	printf '%s\n' '// SPDX' 'int m;' >tree/tools/perf/util/m.c
+	cat >>list <<-'END'
+
+	mutant fifth
+	file tools/perf/util/m.c
+	-int m;
+	+int m = MUTANT;
+	caught-by perf: late: name
+	END
+	cat >perf <<-'END'
+	#!/bin/bash
+	[ "$*" = "test -v -S late" ] || exit 2
+	echo ' 71.1: too late : Ok'
+	[ "${KERNEL_MUTANT:-0}" = 0 ] || echo "FAILED tests/m.c:12 ${CHECK:-name}"
+	[ "${KERNEL_MUTANT:-0}" = 0 ] && echo ' 71.2: late     : Ok' || echo ' 71.2: late     : FAILED!'
+	END
+	chmod +x perf
+}
+
+@test "mutants: those in perf have a switch there, and cases of perf test" {
+	in_perf
+	mutants apply tree
+	[ "$status" = 0 ] && [ "$(tail -n 1 tree/tools/perf/util/m.c)" = "int m = (kernel_mutant == 5);" ]
+	grep -qF 'getenv("KERNEL_MUTANT")' tree/tools/perf/util/mutant.c
+	[ "$(tail -n 1 tree/tools/perf/util/Build)" = "perf-util-y += mutant.o" ]
+	mutants kinds fifth
+	[ "$output" = $'fifth\tperf' ]
+	mutants names --guest
+	[ "$output" = $'first\nsecond' ]
+	mutants perf ./perf fifth
+	[ "$output" = $'fifth\tcaught: perf test: late' ]
+	CHECK=address mutants perf ./perf fifth
+	[ "$output" = $'fifth\tsurvived: late: FAILED! FAILED tests/m.c:12 address' ]
+	sed -i 's/: late     : Ok/: late     : Skip/' perf
+	mutants perf ./perf fifth
+	[ "$output" = $'fifth\tfailed: without the mutant: late: Skip' ]
+	sed -i 's/^caught-by perf: late: name/caught-by p.x.one: name/' list
+	mutants names
+	[ "$status" = 1 ]
+	[[ $output = *"fifth needs cases of perf test if it changes perf, and only then"* ]]
+}
+
 @test "mutants: a variant that the litmus test does not have, has twice, or does not need" {
 	local wrong
 	while IFS=$'\t' read -r wrong said; do
