@@ -51,6 +51,7 @@ unsigned char exec_small[1];
 /* The same of a file opened by target, in the program chosen by user space. */
 enum asks_at_open asks_at_open;
 int open_result;
+int opening_nowait_result;
 unsigned char open_id[24];
 
 /* A folio that a program reads while another thread removes it from the page cache. */
@@ -62,6 +63,12 @@ int puts_of_program, puts_of_others;
 u64 held_refcount, held_sb;
 bool reading, waiting, page_of_other_file;
 char read_magic[4];
+int references_left;		/* by the read */
+
+static int refcount_of_held(void)
+{
+	return bpf_core_cast((void *)held_folio, struct folio)->_refcount.counter;
+}
 
 static bool on_target(void)
 {
@@ -89,6 +96,32 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	if (stack_of_callers)
 		bpf_get_stack(ctx, deep, sizeof(samples[0]),
 			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID | 1);
+	return 0;
+}
+
+static void take_stack_irqs_off(void *ctx)
+{
+	unsigned long flags;
+
+	bpf_local_irq_save(&flags);
+	take_stack(ctx);
+	bpf_local_irq_restore(&flags);
+}
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter_irqs_off, struct pt_regs *regs, long id)
+{
+	if (on_target() && id == sample_nr)
+		take_stack_irqs_off(ctx);
+	return 0;
+}
+
+/* mprotect() calls it with mmap_lock held for writing. */
+SEC("?fentry/security_file_mprotect")
+int BPF_PROG(on_mprotect_irqs_off)
+{
+	if (on_target())
+		take_stack_irqs_off(ctx);
 	return 0;
 }
 
@@ -224,6 +257,8 @@ int BPF_PROG(on_opening_watched, struct file *file)
 		read_result = bpf_dynptr_read(read_magic, sizeof(read_magic), &ptr, 0, 0);
 		barrier();
 		reading = false;
+		if (waiting)
+			references_left += refcount_of_held();
 	}
 	bpf_dynptr_file_discard(&ptr);
 	open_runs++;
@@ -261,6 +296,7 @@ int on_refcount(void *ctx)
 	truncated_first = *(volatile bool *)&truncated;
 	page_of_other_file = is_page_of_other_file(bpf_core_cast((void *)held_folio,
 								 struct folio));
+	references_left = -refcount_of_held();
 	return 0;
 }
 
@@ -281,6 +317,16 @@ int BPF_PROG(on_opening, struct file *file)
 	if (bpf_ksym_exists(bpf_file_build_id))
 		open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
 	open_runs++;
+	return 0;
+}
+
+SEC("?lsm/file_open")
+int BPF_PROG(on_opening_nowait, struct file *file)
+{
+	if (!on_target() || file->f_inode->i_ino != inode_nr ||
+	    file->f_inode->i_sb->s_dev != fs_dev)
+		return 0;
+	opening_nowait_result = bpf_file_build_id(file, open_id, sizeof(open_id));
 	return 0;
 }
 

@@ -804,6 +804,7 @@ TEST_F(faults, reused_folio)
 		TH_LOG("none of %d files got the page", REUSES);
 	EXPECT_EQ(-EFAULT, bss->read_result)
 		TH_LOG("the contents of another file were read: %.4s", bss->read_magic);
+	EXPECT_EQ(0, bss->references_left);
 }
 
 /* LSM, interrupts off: a read uses up nothing that the next one needs. */
@@ -815,6 +816,30 @@ TEST_F(faults, many_reads_irqs_off)
 
 	ASSERT_EQ(1, self->skel->bss->open_runs);
 	EXPECT_EQ(MANY_READS, self->skel->bss->reads_irqs_off);
+}
+
+/* The same for a stack that does not get mmap_lock. */
+TEST_F(faults, busy_lock_irqs_off)
+{
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	ASSERT_EQ(0, pin_to_cpu(0));
+	load(_metadata, self, self->skel->progs.on_mprotect_irqs_off,
+	     self->skel->progs.on_sys_enter_irqs_off);
+	new_file(_metadata, self, 256);
+	map_file(_metadata, self, PAGE);
+	ASSERT_EQ(ELFMAG[1], READ_ONCE(self->map[1]));
+
+	ASSERT_EQ(0, syscall_called_from(self->map + 16, SYS_mprotect, (long)self->map, PAGE,
+					 PROT_READ | PROT_EXEC));
+	ASSERT_EQ(1, self->skel->bss->nr_samples);
+	ASSERT_FALSE(is_valid(caller));
+	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
+	ASSERT_EQ(2, self->skel->bss->nr_samples);
+	EXPECT_TRUE(is_valid(caller + STACK_FRAMES));
 }
 
 /*
@@ -835,6 +860,9 @@ static void *watch_reclaim(void *arg)
 	return NULL;
 }
 
+/* More than a CPU has slots for last references. */
+#define FROZEN_READS 5
+
 /*
  * fentry in reclaim, interrupts off: the task's own build ID would be read from
  * the folio whose reference count is frozen.
@@ -852,14 +880,14 @@ TEST_F(faults, frozen_folio)
 		SKIP(return, NEEDS_TO_END_KERNEL);
 	if (pin_to_cpu(0) || pin_to_cpu(1))
 		SKIP(return, "needs CPUs 0 and 1");
-	load(_metadata, self, self->skel->progs.on_remove, NULL);
+	load(_metadata, self, self->skel->progs.on_remove, self->skel->progs.on_opening_often);
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);
 	ASSERT_EQ(0, pin_to_cpu(0));
 	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_reclaim, &back));
 	ASSERT_EQ(0, pin_to_cpu(1));
 
-	for (i = 0; i < 1000 && !READ_ONCE(self->skel->bss->removed); i++) {
+	for (i = 0; i < 1000 && READ_ONCE(self->skel->bss->removed) < FROZEN_READS; i++) {
 		READ_ONCE(*self->map);
 		syscall_called_from(self->map + 16, SYS_madvise, (long)self->map, PAGE,
 				    MADV_PAGEOUT);
@@ -867,8 +895,14 @@ TEST_F(faults, frozen_folio)
 	__atomic_store_n(&back, true, __ATOMIC_RELEASE);
 	pthread_join(watch, NULL);
 
-	EXPECT_EQ(1, self->skel->bss->removed);
-	EXPECT_EQ(1, self->skel->bss->nr_samples);
+	EXPECT_EQ(FROZEN_READS, self->skel->bss->removed);
+	EXPECT_EQ(FROZEN_READS, self->skel->bss->nr_samples);
+
+	/* None of these reads uses up anything that a later one needs. */
+	READ_ONCE(*self->map);
+	self->skel->bss->reads_irqs_off = 0;
+	close(open(self->path, O_RDONLY | O_CLOEXEC));
+	EXPECT_EQ(MANY_READS, self->skel->bss->reads_irqs_off);
 }
 
 /*
@@ -1659,9 +1693,10 @@ TEST_F(cache, flag_cleared_last)
 	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
 	bpf_link__destroy(link);
 	ASSERT_EQ(1, bss->events.invalidations);
-	ASSERT_EQ(1, bss->flag_clears);
+	ASSERT_LE(1, bss->flag_clears);
 	EXPECT_EQ(1, bss->invalidations_before_clear)
 		TH_LOG("the flag was cleared while the entry was in the table");
+	EXPECT_EQ(1, bss->flag_clears);
 }
 
 static bool same_time(const struct timespec *a, const struct timespec *b)
@@ -3051,6 +3086,7 @@ enum how {
 	ENCODED,	/* compressed by the caller */
 	MOVE_EXT,	/* as PWRITE, and then to other blocks */
 	SWAP_BOOT,	/* as PWRITE, then to the boot loader's inode and back */
+	SWAP_FILE,	/* as PWRITE, and then a swap file for a moment */
 	VERITY,		/* a new file that is then sealed */
 	COPY_UP,	/* another file each time, from the lower layer of overlayfs */
 };
@@ -3088,6 +3124,7 @@ FIXTURE_VARIANT_ADD(overwrite, insert) { .how = INSERT };
 FIXTURE_VARIANT_ADD(overwrite, collapse) { .how = COLLAPSE };
 FIXTURE_VARIANT_ADD(overwrite, move_ext) { .how = MOVE_EXT };
 FIXTURE_VARIANT_ADD(overwrite, swap_boot) { .how = SWAP_BOOT };
+FIXTURE_VARIANT_ADD(overwrite, swap_file) { .how = SWAP_FILE };
 FIXTURE_VARIANT_ADD(overwrite, io_uring) { .how = IO_URING };
 FIXTURE_VARIANT_ADD(overwrite, verity) { .how = VERITY, .fs = FS_EXT4_VERITY };
 FIXTURE_VARIANT_ADD(overwrite, switching) { .how = PWRITE, .switching = true };
@@ -3465,6 +3502,13 @@ static bool overwrite_swap_boot(const char *path, const unsigned char *id, int u
 	       !close(fd);
 }
 
+/* The kernel does not swap to the first page, which has the build ID. */
+static bool overwrite_swap_file(const char *path, const unsigned char *id, int unused)
+{
+	return overwrite_open(path, id, 0) && make_swap(path, 16) && !swapon(path, 0) &&
+	       !swapoff(path);
+}
+
 static bool enable_verity(int fd)
 {
 	struct fsverity_enable_arg verity = {
@@ -3510,6 +3554,7 @@ static const struct {
 	[ENCODED]	= { overwrite_encoded },
 	[MOVE_EXT]	= { overwrite_move_ext },
 	[SWAP_BOOT]	= { overwrite_swap_boot },
+	[SWAP_FILE]	= { overwrite_swap_file },
 	[VERITY]	= { overwrite_verity, .by_name = true },
 	[COPY_UP]	= { overwrite_open, .by_name = true },
 };
@@ -3606,6 +3651,9 @@ TEST_F(overwrite, storm)
 	make_id(self->f.id, 1);
 	new_file(_metadata, &self->f, 256);
 	if (!overwrite_once(self, 1)) {
+		/* swapon() without CONFIG_SWAP */
+		if (errno == ENOSYS)
+			SKIP(return, "needs CONFIG_SWAP");
 		ASSERT_TRUE(errno == EOPNOTSUPP || errno == ENOTTY) TH_LOG("%s", strerror(errno));
 		SKIP(return, "needs a file system with that way to write");
 	}
@@ -3868,7 +3916,7 @@ TEST_F(kfunc, open)
 }
 
 /*
- * In open(), may sleep: overlayfs verifies the digest of data in the lower layer when a file
+ * In open(), sleepable or not: overlayfs verifies the digest of data in the lower layer when a file
  * is first opened. Before that, no build ID is taken from there.
  */
 TEST_F(kfunc, digest)
@@ -3909,12 +3957,14 @@ TEST_F(kfunc, digest)
 	/* overlayfs opens the file in the lower layer, which has the same inode number. */
 	bss->fs_dev = major(st.st_dev) << 20 | minor(st.st_dev);
 
-	load(_metadata, &self->f, self->f.skel->progs.on_opening, NULL);
+	load(_metadata, &self->f, self->f.skel->progs.on_opening,
+	     self->f.skel->progs.on_opening_nowait);
 	for (i = 0; i < 2; i++) {
 		close(open(self->f.path, O_RDONLY | O_CLOEXEC));
 		ASSERT_EQ(i + 1, bss->open_runs);
 		/* The page with the headers is there all the time. */
 		EXPECT_EQ(i ? ID_SIZE : -EAGAIN, bss->open_result);
+		EXPECT_EQ(i ? ID_SIZE : -EAGAIN, bss->opening_nowait_result);
 	}
 	buildid__detach(self->f.skel);
 	EXPECT_EQ(0, fs_unmount(FS_OVERLAY_META, self->f.dir));

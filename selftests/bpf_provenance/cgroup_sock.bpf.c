@@ -196,7 +196,8 @@ int one_ip_connect4(struct bpf_sock_addr *ctx)
 	redirect4(ctx);
 	if (policy.leave)
 		return 1;
-	return !bind_pin4(ctx) && !policy.late_deny;
+	bind_result = bind_pin4(ctx);
+	return !bind_result && !policy.late_deny;
 }
 
 SEC("cgroup/connect6")
@@ -219,7 +220,8 @@ int one_ip_connect6(struct bpf_sock_addr *ctx)
 		__builtin_memcpy(&sin6.sin6_addr, policy.pin6, sizeof(policy.pin6));
 	}
 	redirect6(ctx);
-	return !bpf_bind(ctx, (void *)&sin6, sizeof(sin6)) && !policy.late_deny;
+	bind_result = bpf_bind(ctx, (void *)&sin6, sizeof(sin6));
+	return !bind_result && !policy.late_deny;
 }
 
 SEC("cgroup/sendmsg4")

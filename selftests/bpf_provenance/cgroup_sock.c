@@ -3125,6 +3125,24 @@ TEST_F(hooks, ping_short_address)
 	EXPECT_EQ(0, seen[BIND6].runs);
 }
 
+/* The same for SCTP. */
+TEST_F(sctp, short_address)
+{
+	struct seen *seen = self->skel->bss->seen;
+	union addr a;
+	int fd, i;
+
+	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
+		fd = socket(families[i].domain, SOCK_STREAM, IPPROTO_SCTP);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].any, 0) - 1));
+		EXPECT_EQ(EINVAL, errno);
+		close(fd);
+	}
+	EXPECT_EQ(0, seen[BIND4].runs);
+	EXPECT_EQ(0, seen[BIND6].runs);
+}
+
 /* A raw socket may be bound again, and is unchanged if that is refused. */
 TEST_F(hooks, raw_bound_again)
 {
@@ -4055,7 +4073,8 @@ static const struct {
 	int type, protocol, peer;
 } dual_kinds[] = {
 	{ "TCP", SOCK_STREAM, IPPROTO_TCP, IPPROTO_TCP },
-	{ "MPTCP", SOCK_STREAM, IPPROTO_MPTCP, IPPROTO_TCP },
+	/* matrix.cell has the fallback to TCP. */
+	{ "MPTCP", SOCK_STREAM, IPPROTO_MPTCP, IPPROTO_MPTCP },
 	{ "SCTP", SOCK_STREAM, IPPROTO_SCTP, IPPROTO_SCTP },
 	{ "UDP", SOCK_DGRAM, IPPROTO_UDP, IPPROTO_UDP },
 	{ "one-to-many SCTP", SOCK_SEQPACKET, IPPROTO_SCTP, IPPROTO_SCTP },
@@ -4488,7 +4507,8 @@ TEST_F(dual, reuseport)
 TEST_F(dual, refused)
 {
 	struct policy *policy = &self->skel->bss->policy;
-	int fd, one = 1, v6only = -1, domain, kind;
+	static const char echo6[8] = { (char)ICMP6_ECHO_REQUEST };
+	int fd, one = 1, v6only = -1, domain, kind, ret;
 	socklen_t len = sizeof(int);
 	union addr a;
 
@@ -4512,15 +4532,39 @@ TEST_F(dual, refused)
 	EXPECT_EQ(0, v6only);
 	close(fd);
 
-	/* An IPv4 address alone would leave IPv6 open. */
+	/* An IPv4 address alone would leave IPv6 open, also if the socket has no IPv4. */
 	policy->leave = 1;
-	for (kind = 0; kind < DUAL_STREAMS; kind++) {
-		fd = dual_socket(kind);
+	for (v6only = 0; v6only < 2; v6only++) {
+		for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+			fd = dual_socket(kind);
+			ASSERT_LE(0, fd);
+			ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only,
+						sizeof(v6only)));
+			EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
+				TH_LOG("bind() of %s, v6only %d", dual_kinds[kind].name, v6only);
+			if (dual_listens(kind))
+				ret = listen(fd, 1);
+			else
+				ret = sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9));
+			EXPECT_EQ(-EINVAL, ret < 0 ? -errno : 0)
+				TH_LOG("port of %s, v6only %d", dual_kinds[kind].name, v6only);
+			EXPECT_TRUE(has_ip(fd, "::"))
+				TH_LOG("%s, v6only %d", dual_kinds[kind].name, v6only);
+			close(fd);
+		}
+	}
+	allow_ping(_metadata);
+	for (kind = 0; kind < 2; kind++) {
+		fd = kind ? socket(AF_INET6, SOCK_RAW, IPPROTO_TEST) :
+			    socket(AF_INET6, SOCK_DGRAM, IPPROTO_ICMPV6);
 		ASSERT_LE(0, fd);
 		EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
-			TH_LOG("%s", dual_kinds[kind].name);
-		EXPECT_EQ(-EINVAL, listen(fd, 1) ? -errno : 0)
-			TH_LOG("%s", dual_kinds[kind].name);
+			TH_LOG("bind() of %s", kind ? "RAW" : "ping");
+		if (!kind) {
+			ret = sendto(fd, echo6, sizeof(echo6), 0, &a.sa, make_addr(&a, PEER6, 0));
+			EXPECT_EQ(-EINVAL, ret < 0 ? -errno : 0)
+				TH_LOG("identifier of ping");
+		}
 		close(fd);
 	}
 	policy->leave = 0;
@@ -4571,6 +4615,34 @@ TEST_F(dual, refused)
 	EXPECT_EQ(-1, listen(fd, 1));
 	EXPECT_EQ(EINVAL, errno);
 	close(fd);
+}
+
+/* IPV6_ADDRFORM turns a socket that is connected over IPv4 into an AF_INET socket. */
+TEST_F(dual, addrform)
+{
+	int fd, server, form = AF_INET;
+	socklen_t len;
+	union addr a;
+	char c;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	server = dual_server(_metadata, &self->net, 3, 0);
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, dual_ways[0].to, port_of(server))));
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &form, sizeof(form)));
+	EXPECT_TRUE(has_ip(fd, PIN4));
+	ASSERT_EQ(1, send(fd, "x", 1, 0));
+	len = sizeof(a);
+	ASSERT_EQ(1, recvfrom(server, &c, 1, 0, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, PIN4));
+	ASSERT_EQ(1, sendto(server, "y", 1, 0, &a.sa, len));
+	EXPECT_EQ(1, recv(fd, &c, 1, 0))
+		TH_LOG("the socket receives nothing");
+	close(fd);
+	close(server);
 }
 
 /* A program that allows a privileged port allows it at both addresses. */
@@ -5071,8 +5143,15 @@ TEST_F(hooks, source_of_a_group)
 		ASSERT_LE(0, fd);
 		/* A policy for one address may allow groups. */
 		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].group, 0)));
-		policy->netns = self->net.cookie;
 		len = make_addr(&a, families[i].peer, port_of(server));
+		/* An address that the host does not have is refused, and is not set. */
+		set_policy(policy, &self->net);
+		inet_pton(AF_INET, VIRT4, &policy->pin4);
+		inet_pton(AF_INET6, VIRT6, policy->pin6);
+		EXPECT_EQ(-1, connect(fd, &a.sa, len));
+		EXPECT_EQ(EPERM, errno);
+		EXPECT_EQ(-EADDRNOTAVAIL, self->skel->bss->bind_result);
+		set_policy(policy, &self->net);
 		ASSERT_EQ(0, connect(fd, &a.sa, len));
 		ASSERT_EQ(1, send(fd, "x", 1, 0));
 		len = sizeof(from);
@@ -5087,6 +5166,28 @@ TEST_F(hooks, source_of_a_group)
 		set_policy(policy, &self->net);
 		close(fd);
 		close(server);
+	}
+}
+
+/* bpf_bind() does not set the source of a socket with a port at the wildcard address. */
+TEST_F(hooks, source_of_any)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	union addr a;
+	int fd, i;
+
+	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
+		policy->netns = 0;
+		fd = socket(families[i].domain, SOCK_DGRAM, 0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, families[i].any, 0)));
+		policy->netns = self->net.cookie;
+		self->skel->bss->bind_result = 0;
+		EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, families[i].peer, 9)));
+		EXPECT_EQ(EPERM, errno);
+		EXPECT_EQ(-EINVAL, self->skel->bss->bind_result);
+		EXPECT_TRUE(has_ip(fd, families[i].any));
+		close(fd);
 	}
 }
 
@@ -5162,11 +5263,13 @@ static int bound_device(int fd)
 /* A refused bind() does not keep the address's device. */
 TEST_F(hooks, device_of_a_refused_bind)
 {
-	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, busy;
+	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, busy, i;
+	static const int types[] = { SOCK_RAW, SOCK_STREAM, SOCK_DGRAM };
+	struct policy *policy = &self->skel->bss->policy;
 	union addr a;
 	socklen_t len;
 
-	self->skel->bss->policy.netns = 0;
+	policy->netns = 0;
 	allow_ping(_metadata);
 	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
 	ASSERT_EQ(0, system("ip addr add fe80::2/64 dev lo nodad"));
@@ -5183,14 +5286,18 @@ TEST_F(hooks, device_of_a_refused_bind)
 	EXPECT_EQ(wire, bound_device(fd));
 	close(fd);
 
-	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_TEST);
-	ASSERT_LE(0, fd);
-	len = make_addr(&a, "fe80::9", 0);
-	a.in6.sin6_scope_id = lo;
-	EXPECT_EQ(-1, bind(fd, &a.sa, len));
-	EXPECT_EQ(EADDRNOTAVAIL, errno);
-	EXPECT_EQ(0, bound_device(fd));
-	close(fd);
+	/* An address that the host does not have. */
+	for (i = 0; i < (int)ARRAY_LEN(types); i++) {
+		fd = socket(AF_INET6, types[i], types[i] == SOCK_RAW ? IPPROTO_TEST : 0);
+		ASSERT_LE(0, fd);
+		len = make_addr(&a, "fe80::9", 0);
+		a.in6.sin6_scope_id = lo;
+		EXPECT_EQ(-1, bind(fd, &a.sa, len));
+		EXPECT_EQ(EADDRNOTAVAIL, errno);
+		EXPECT_EQ(0, bound_device(fd))
+			TH_LOG("type %d", types[i]);
+		close(fd);
+	}
 
 	busy = socket(AF_INET6, SOCK_STREAM, 0);
 	ASSERT_LE(0, busy);
@@ -5206,6 +5313,20 @@ TEST_F(hooks, device_of_a_refused_bind)
 	EXPECT_EQ(0, bound_device(fd));
 	close(fd);
 	close(busy);
+
+	/* post_bind refuses a raw socket. */
+	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_TEST);
+	ASSERT_LE(0, fd);
+	policy->netns = self->net.cookie;
+	policy->deny = H(POST_BIND6);
+	inet_pton(AF_INET6, "fe80::2", policy->pin6);
+	len = make_addr(&a, "fe80::2", 0);
+	a.in6.sin6_scope_id = lo;
+	EXPECT_EQ(-1, bind(fd, &a.sa, len));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(1, self->skel->bss->seen[POST_BIND6].runs);
+	EXPECT_EQ(0, bound_device(fd));
+	close(fd);
 }
 
 /* A placeholder address is not a source. */

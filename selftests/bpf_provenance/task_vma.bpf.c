@@ -431,6 +431,7 @@ int on_mm_lock_seq(void *ctx)
 pid_t other_pid;
 long other_err[2];
 __u32 other_vmas;
+int other_refs;			/* that the walks have left */
 
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(other_task, struct pt_regs *regs, long id)
@@ -445,6 +446,7 @@ int BPF_PROG(other_task, struct pt_regs *regs, long id)
 	if (!task)
 		return 0;
 	other_vmas = 0;
+	other_refs = -task->usage.refs.counter;
 	other_err[0] = bpf_iter_task_vma_new(&it, task, 0);
 	while (bpf_iter_task_vma_next(&it))
 		other_vmas++;
@@ -453,6 +455,7 @@ int BPF_PROG(other_task, struct pt_regs *regs, long id)
 	other_err[1] = bpf_iter_task_vma_new(&it, task, 0);
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
+	other_refs += task->usage.refs.counter;
 	bpf_task_release(task);
 	seen.runs++;
 	return 0;
@@ -1237,6 +1240,30 @@ int sample_4khz(void *ctx)
 		answered++;
 	else if (err != (with_find_vma ? -16 : -11))	/* -EBUSY, -EAGAIN */
 		sampled_err = err;
+	return 0;
+}
+
+__u64 in_writer;	/* samples while a writer held mmap_lock */
+
+/* Both lookups, on top of a task that changes its own mappings. */
+SEC("?tp_btf/nmi_handler")
+int BPF_PROG(nmi_on_writer, void *handler, s64 delta_ns, int handled)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_task_vma_record rec;
+	long err;
+
+	if (!handled || !on_target() || !bpf_in_nmi() || !bpf_ksym_exists(bpf_task_vma_query))
+		return 0;
+	err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+	err = err ?: walk_at(task, query_addr);
+	samples++;
+	if (!err)
+		answered++;
+	else
+		sampled_err = err;
+	if (task->mm->mm_lock_seq.sequence & 1)
+		in_writer++;
 	return 0;
 }
 

@@ -18,7 +18,8 @@
  *		NMIs and hard interrupts compare them with the expected mappings
  *  split.*	another thread splits and merges mappings, but never changes one
  *		half: a walk that leaves that half out fails the test
- *  writer.*	does sampling delay a thread that maps and unmaps?
+ *  writer.*	does sampling delay a thread that maps and unmaps, and are samples beside
+ *		it and on top of it answered?
  *  exit.*	samples of processes that exit, unmap or exec right afterwards:
  *		which attribution methods still work
  */
@@ -2462,6 +2463,8 @@ TEST(other_task)
 	EXPECT_EQ(2, skel->bss->seen.runs);
 	EXPECT_EQ(-ENOENT, skel->bss->other_err[0]);
 	EXPECT_EQ(0, skel->bss->other_vmas);
+	EXPECT_EQ(0, skel->bss->other_refs)
+		TH_LOG("a walk that failed has kept a reference to the task");
 	task_vma__destroy(skel);
 }
 
@@ -2485,7 +2488,8 @@ static void map_and_fork(struct walked *w)
 	pin_to_cpu(1);
 	for (;;) {
 		for (i = 0; i < 20; i++) {
-			p = mmap(NULL, 3 * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			p = mmap(NULL, 3 * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
 			mprotect(p + PAGE_SIZE, PAGE_SIZE, PROT_NONE);
 			munmap(p, 3 * PAGE_SIZE);
 		}
@@ -2715,6 +2719,7 @@ FIXTURE_SETUP(writer)
 	ASSERT_NE(NULL, self->skel);
 	bpf_program__set_autoload(self->skel->progs.sample_4khz, true);
 	bpf_program__set_autoload(self->skel->progs.contention, true);
+	bpf_program__set_autoload(self->skel->progs.nmi_on_writer, true);
 	ASSERT_EQ(0, task_vma__load(self->skel));
 }
 
@@ -2791,6 +2796,17 @@ TEST_F(writer, contention)
 	EXPECT_EQ(0, self->skel->bss->sampled_err);
 }
 
+static void change_mappings(void)
+{
+	void *p;
+
+	p = mmap(NULL, 3 * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(p + PAGE_SIZE, PAGE_SIZE, PROT_NONE);
+	munmap(p, 3 * PAGE_SIZE);
+	sbrk(PAGE_SIZE);
+	sbrk(-PAGE_SIZE);
+}
+
 /*
  * Hard interrupt, 4 kHz, on top of a thread that maps, protects and unmaps other mappings
  * than the one looked up, and moves the end of the heap: all lookups succeed.
@@ -2799,7 +2815,6 @@ TEST_F(writer, own)
 {
 	struct task_vma__bss *bss = self->skel->bss;
 	int event, i, walk;
-	void *p;
 
 	ASSERT_EQ(0, pin_to_cpu(1));
 	bss->target = gettid();
@@ -2814,20 +2829,51 @@ TEST_F(writer, own)
 		/* A sample between these two is answered, but not counted. */
 		WRITE_ONCE(bss->samples, 0);
 		while (READ_ONCE(bss->samples) < WRITER_SAMPLES)
-			for (i = 0; i < 100; i++) {
-				p = mmap(NULL, 3 * PAGE_SIZE, PROT_READ,
-					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-				mprotect(p + PAGE_SIZE, PAGE_SIZE, PROT_NONE);
-				munmap(p, 3 * PAGE_SIZE);
-				sbrk(PAGE_SIZE);
-				sbrk(-PAGE_SIZE);
-			}
+			for (i = 0; i < 100; i++)
+				change_mappings();
 		TH_LOG("%s: %llu of %llu samples answered",
 		       walk ? "bpf_iter_task_vma_next()" : "bpf_task_vma_query()",
 		       bss->answered, bss->samples);
 		EXPECT_LE(bss->samples, bss->answered);
 	}
 	EXPECT_EQ(0, bss->sampled_err);
+}
+
+static void change_until_stopped(struct spinner *s)
+{
+	while (!READ_ONCE(s->stop)) {
+		change_mappings();
+		WRITE_ONCE(s->rounds, s->rounds + 1);
+	}
+}
+
+/*
+ * NMI on top of such a thread: all lookups succeed, by a query and by a walk, also while
+ * the thread holds mmap_lock for writing.
+ */
+TEST_F(writer, nmi)
+{
+	struct task_vma__bss *bss = self->skel->bss;
+
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	bss->query_addr = (uintptr_t)&read_maps;
+	self->link = bpf_program__attach(self->skel->progs.nmi_on_writer);
+	ASSERT_NE(NULL, self->link);
+	/* The thread moves the end of the heap: no malloc() here while it runs. */
+	if (pin_to_cpu(0) || spinner_start_in(&self->spinner, 1, change_until_stopped))
+		SKIP(return, "needs CPUs 0 and 1");
+	WRITE_ONCE(bss->target, self->spinner.tid);
+	ASSERT_EQ(0, nmi_until(&self->spinner, &bss->in_writer, SAMPLES));
+	spinner_stop(&self->spinner);
+	self->spinner.tid = -1;
+
+	TH_LOG("%llu of %llu NMIs answered, %llu of them under a writer", bss->answered,
+	       bss->samples, bss->in_writer);
+	EXPECT_LE(SAMPLES, bss->in_writer);
+	EXPECT_EQ(bss->samples, bss->answered)
+		TH_LOG("the last failed with %s", strerrorname_np(-bss->sampled_err));
 }
 
 /* --- exit -------------------------------------------------------------------------- */

@@ -324,6 +324,8 @@ TEST(device)
 			 local_port(busy), EADDRINUSE);
 	link_local_fails(_metadata, socket(AF_INET6, SOCK_STREAM, 0), "fe80::2",
 			 0, EADDRNOTAVAIL);
+	link_local_fails(_metadata, socket(AF_INET6, SOCK_DGRAM, 0), "fe80::2",
+			 0, EADDRNOTAVAIL);
 	close(busy);
 }
 

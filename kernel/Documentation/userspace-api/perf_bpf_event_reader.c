@@ -281,7 +281,8 @@ int main(int argc, char **argv)
 		err = reader_take(&rd);
 		while ((t = reader_next(&rd, last))) {
 			if (rd.missing > missing)
-				printf("%llu missing\n", (unsigned long long)(rd.missing - missing));
+				printf("%llu missing\n",
+				       (unsigned long long)(rd.missing - missing));
 			missing = rd.missing;
 			printf("%llu type %u id %u/%u %llx+%x %s\n", (unsigned long long)t->r.seq,
 			       t->r.type, t->r.id, t->r.sub_id, (unsigned long long)t->r.addr,

@@ -199,7 +199,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		env.cgroup = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (env.show + env.remove + (p->has_ip4 || p->has_ip6 || p->redirects || p->allowed) != 1)
+		if (env.show + env.remove +
+		    (p->has_ip4 || p->has_ip6 || p->redirects || p->allowed) != 1)
 			argp_error(state, "one of --ip, --show and --remove is needed");
 		if (env.self && env.cgroup)
 			argp_error(state, "either CGROUP or --self");

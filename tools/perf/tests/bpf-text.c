@@ -39,6 +39,7 @@
 #include "synthetic-events.h"
 #include "tests.h"
 #include "tool.h"
+#include "ui/util.h"
 
 #ifdef HAVE_LIBBPF_SUPPORT
 #include <bpf/bpf.h>
@@ -208,7 +209,7 @@ static int __test_unloaded(struct fixture *f)
 	TEST_ASSERT_VAL("unload", !unload(f, 6, 1, ADDR + 16, LEN, "bpf_prog_b"));
 	TEST_ASSERT_VAL("load", !load(f, 7, 0, ADDR, LEN, "bpf_prog_c"));
 	TEST_ASSERT_VAL("used again", known(f, ADDR + 16, "bpf_prog_c", 7, 0));
-	TEST_ASSERT_VAL("behind", known(f, ADDR + LEN, NULL, 0, 0));
+	TEST_ASSERT_VAL("after", known(f, ADDR + LEN, NULL, 0, 0));
 	return TEST_OK;
 }
 
@@ -259,7 +260,7 @@ static int __test_kcore(struct fixture *f)
 	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_a", 5, 0));
 	TEST_ASSERT_VAL("before", known(f, ADDR - 1, "kcore", 0, 0));
-	TEST_ASSERT_VAL("behind", known(f, ADDR + LEN, "kcore", 0, 0));
+	TEST_ASSERT_VAL("after", known(f, ADDR + LEN, "kcore", 0, 0));
 
 	/* The end of text whose map was replaced by the segment. */
 	TEST_ASSERT_VAL("unload", !unload(f, 0, 0, ADDR + 2 * LEN, LEN, "bpf_trampoline_1"));
@@ -268,7 +269,7 @@ static int __test_kcore(struct fixture *f)
 	f->sample.time += 2 * NSEC_PER_SEC;
 	TEST_ASSERT_VAL("before", known(f, start, "kcore", 0, 0));
 	TEST_ASSERT_VAL("between", known(f, ADDR + LEN, "kcore", 0, 0));
-	TEST_ASSERT_VAL("behind", known(f, end - 1, "kcore", 0, 0));
+	TEST_ASSERT_VAL("after", known(f, end - 1, "kcore", 0, 0));
 	return TEST_OK;
 }
 
@@ -398,13 +399,43 @@ static int __test_order(struct fixture *f)
 	return TEST_OK;
 }
 
+static char warning[256];
+
+static int keep_warning(const char *format, va_list args)
+{
+	return vscnprintf(warning, sizeof(warning), format, args);
+}
+
+/* Is that how many events perf warns about? 0: does it not warn? */
+static bool warns_of_lost(struct fixture *f, unsigned int lost)
+{
+	static struct perf_error_ops ops = { .warning = keep_warning };
+	char expected[64] = "";
+
+	if (lost)
+		scnprintf(expected, sizeof(expected), "Lost %u BPF events ", lost);
+	warning[0] = '\0';
+	if (perf_error__register(&ops))
+		return false;
+	machine__warn_lost_bpf(&f->machine);
+	perf_error__unregister(&ops);
+	if (lost ? strstarts(warning, expected) : !warning[0])
+		return true;
+	pr_debug("warning '%s', expected '%s'\n", warning, expected);
+	return false;
+}
+
 static int __test_lost(struct fixture *f)
 {
+	union perf_event late;
+
 	TEST_ASSERT_VAL("a sample", known(f, ADDR, NULL, 0, 0));
 	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	TEST_ASSERT_VAL("load", !load(f, 6, 0, ADDR + LEN, LEN, "bpf_prog_b"));
 	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
-	f->seq++;
+	TEST_ASSERT_VAL("no warning", warns_of_lost(f, 0));
+	subprog_event(&late, PERF_BPF_EVENT_SUBPROG_LOAD, 7, 0, ADDR + 3 * LEN, LEN, ++f->seq,
+		      "bpf_prog_d");
 	TEST_ASSERT_VAL("load", !load(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
 	/* This one was unloaded later: the lost record can't be for its address. */
 	TEST_ASSERT_VAL("unload", !unload(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
@@ -417,6 +448,11 @@ static int __test_lost(struct fixture *f)
 	TEST_ASSERT_VAL("loaded", known(f, ADDR + LEN, "bpf_prog_b", 6, 0));
 	TEST_ASSERT_VAL("unloaded later", known(f, ADDR + 2 * LEN, "bpf_prog_c", 8, 0));
 	TEST_ASSERT_VAL("lost", machine__nr_lost_bpf(&f->machine) == 1);
+	TEST_ASSERT_VAL("warning", warns_of_lost(f, 1));
+	/* Later than the bound, but not lost. */
+	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late, &f->sample));
+	TEST_ASSERT_VAL("none lost", !machine__nr_lost_bpf(&f->machine));
+	TEST_ASSERT_VAL("no warning", warns_of_lost(f, 0));
 	return TEST_OK;
 }
 
@@ -1225,7 +1261,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Unloaded text is known until it is used again", unloaded),
 	TEST_CASE("Unloaded text is forgotten after a while", time),
 	TEST_CASE("Text in a map of something else", kcore),
-	TEST_CASE("Text behind an image", image_size),
+	TEST_CASE("Text after an image", image_size),
 	TEST_CASE("Text used again, with records lost", replaced),
 	TEST_CASE("Without bpf_subprog until it is unloaded", no_bit),
 	TEST_CASE("Programs with the same name", twins),

@@ -3,7 +3,7 @@
 # perf record BPF events of subprograms (exclusive)
 
 # Samples in BPF programs that are being unloaded have the names of these, and
-# the IDs tell programs apart that have the same name and instructions.
+# the IDs distinguish programs that have the same name and instructions.
 
 set -e
 
