@@ -2023,56 +2023,77 @@ static bool receives(int s, int from, int other)
 	return recv(s, &c, 1, MSG_DONTWAIT) == 1 && c == 'x';
 }
 
+/* UDP sockets around an exempt destination. */
+struct exempt {
+	int server;	/* at the destination, in another cgroup */
+	int outside;	/* not bound, in another cgroup */
+	int other;	/* at the source, from before the policy */
+	int s;		/* confined, connected to the destination */
+	union addr a;
+	socklen_t len;
+};
+
+/* Confines the cgroup by @args. None of the first three sockets is restricted. */
+static void exempt_start(struct __test_metadata *_metadata, struct exempt *e, size_t i,
+			 char **args)
+{
+	struct tool t;
+
+	TH_LOG("%s", exempts[i].exempt);
+	e->len = make_addr(&e->a, exempts[i].exempt, 53);
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+	e->server = udp_on(exempts[i].server, 53);
+	ASSERT_LE(0, e->server);
+	e->outside = socket(e->a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+	e->other = udp_on(exempts[i].source, 0);
+	ASSERT_LE(0, e->other);
+	ASSERT_EQ(OK, tool_run(&t, args));
+	tool_free(&t);
+	e->s = socket(e->a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, connect(e->s, &e->a.sa, e->len)) TH_LOG("%s", strerror(errno));
+	EXPECT_STREQ(exempts[i].source, source_at(e->server, e->s, NULL, 0));
+}
+
+static void exempt_end(struct __test_metadata *_metadata, const struct exempt *e)
+{
+	struct tool t;
+
+	close(e->s);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+	tool_free(&t);
+	close(e->other);
+	close(e->outside);
+	close(e->server);
+}
+
 /* A socket that was connected to exempt localhost receives only from there. */
 TEST_F(confine, allow_localhost_receive)
 {
-	int server, other, outside, s;
-	socklen_t len;
-	struct tool t;
-	union addr a;
+	struct exempt e;
 	size_t i;
 
 	/* The packets of a CPU are received in order. */
 	ASSERT_EQ(0, pin_to_cpu(0));
 	ASSERT_EQ(0, add_address6(ADDR1_6));
 	for (i = 0; i < ARRAY_LEN(exempts); i++) {
-		TH_LOG("%s", exempts[i].exempt);
-		len = make_addr(&a, exempts[i].exempt, 53);
-		/* Neither the sockets of other cgroups nor those from before are restricted. */
-		ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
-		server = udp_on(exempts[i].server, 53);
-		ASSERT_LE(0, server);
-		outside = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
-		other = udp_on(exempts[i].source, 0);
-		ASSERT_LE(0, other);
-		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, EXEMPT)));
-		tool_free(&t);
-
-		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		ASSERT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
-		EXPECT_STREQ(exempts[i].source, source_at(server, s, NULL, 0));
+		exempt_start(_metadata, &e, i, ARGS("confine", CGROUP, EXEMPT));
 		/* Control: it receives from its peer. */
-		EXPECT_TRUE(receives(s, server, other));
-		EXPECT_FALSE(receives(s, outside, other));
+		EXPECT_TRUE(receives(e.s, e.server, e.other));
+		EXPECT_FALSE(receives(e.s, e.outside, e.other));
 		/* Disconnected, it has no port. Sending gives it one. */
-		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
-		EXPECT_STRNE("not received", source_at(server, s, exempts[i].exempt, 53));
-		EXPECT_FALSE(receives(s, outside, other))
+		ASSERT_EQ(0, connect(e.s, &unspec, sizeof(unspec)));
+		EXPECT_STRNE("not received", source_at(e.server, e.s, exempts[i].exempt, 53));
+		EXPECT_FALSE(receives(e.s, e.outside, e.other))
 			TH_LOG("receives at %s from any source", exempts[i].source);
 		/* Control: a socket from before the policy does. */
-		EXPECT_TRUE(receives(other, outside, server));
+		EXPECT_TRUE(receives(e.other, e.outside, e.server));
 		/* Connected again, it works. */
-		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
-		ASSERT_EQ(0, connect(s, &a.sa, len));
-		EXPECT_STREQ(exempts[i].source, source_at(server, s, NULL, 0));
-		EXPECT_TRUE(receives(s, server, other));
-		close(s);
-		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
-		tool_free(&t);
-		close(other);
-		close(outside);
-		close(server);
+		ASSERT_EQ(0, connect(e.s, &unspec, sizeof(unspec)));
+		ASSERT_EQ(0, connect(e.s, &e.a.sa, e.len));
+		EXPECT_STREQ(exempts[i].source, source_at(e.server, e.s, NULL, 0));
+		EXPECT_TRUE(receives(e.s, e.server, e.other));
+		exempt_end(_metadata, &e);
 	}
 }
 
@@ -2081,40 +2102,19 @@ TEST_F(confine, allow_localhost_own)
 {
 	char **own = ARGS("confine", CGROUP, "--ip", "127.0.0.1", "--ip", "::1",
 			  "--allow-localhost", "127.0.0.53", "--allow-localhost", "::1");
-	int server, other, outside, s;
-	socklen_t len;
-	struct tool t;
-	union addr a;
+	struct exempt e;
 	size_t i;
 
 	/* The packets of a CPU are received in order. */
 	ASSERT_EQ(0, pin_to_cpu(0));
 	for (i = 0; i < ARRAY_LEN(exempts); i++) {
-		TH_LOG("%s", exempts[i].exempt);
-		len = make_addr(&a, exempts[i].exempt, 53);
-		ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
-		server = udp_on(exempts[i].server, 53);
-		ASSERT_LE(0, server);
-		outside = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
-		other = udp_on(exempts[i].source, 0);
-		ASSERT_LE(0, other);
-		ASSERT_EQ(OK, tool_run(&t, own));
-		tool_free(&t);
-		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		ASSERT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
-		EXPECT_STREQ(exempts[i].source, source_at(server, s, NULL, 0));
+		exempt_start(_metadata, &e, i, own);
 		/* Disconnected, it has no port. Sending gives it one. */
-		ASSERT_EQ(0, connect(s, &unspec, sizeof(unspec)));
-		EXPECT_STREQ(exempts[i].source, source_at(server, s, exempts[i].exempt, 53));
-		EXPECT_TRUE(receives(s, outside, other))
+		ASSERT_EQ(0, connect(e.s, &unspec, sizeof(unspec)));
+		EXPECT_STREQ(exempts[i].source, source_at(e.server, e.s, exempts[i].exempt, 53));
+		EXPECT_TRUE(receives(e.s, e.outside, e.other))
 			TH_LOG("receives nothing at its own address %s", exempts[i].source);
-		close(s);
-		ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
-		tool_free(&t);
-		close(other);
-		close(outside);
-		close(server);
+		exempt_end(_metadata, &e);
 	}
 }
 

@@ -3106,16 +3106,18 @@ static const struct {
 	{ AF_INET6, "::", OTHER6, PIN6, PEER6, H(POST_BIND6), 4, IPPROTO_ICMPV6 },
 };
 
-/* Programs do not run for an address that is too short, and read nothing beyond it. */
-TEST_F(hooks, ping_short_address)
+/*
+ * Programs do not run for an address that is too short, and read nothing beyond it.
+ * @protocol: 0 for ping
+ */
+static void bind_too_short(struct __test_metadata *_metadata, const struct seen *seen, int type,
+			   int protocol)
 {
-	struct seen *seen = self->skel->bss->seen;
 	union addr a;
 	int fd, i;
 
-	allow_ping(_metadata);
 	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
-		fd = socket(families[i].domain, SOCK_DGRAM, families[i].ping);
+		fd = socket(families[i].domain, type, protocol ?: families[i].ping);
 		ASSERT_LE(0, fd);
 		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].any, 0) - 1));
 		EXPECT_EQ(EINVAL, errno);
@@ -3125,22 +3127,15 @@ TEST_F(hooks, ping_short_address)
 	EXPECT_EQ(0, seen[BIND6].runs);
 }
 
-/* The same for SCTP. */
+TEST_F(hooks, ping_short_address)
+{
+	allow_ping(_metadata);
+	bind_too_short(_metadata, self->skel->bss->seen, SOCK_DGRAM, 0);
+}
+
 TEST_F(sctp, short_address)
 {
-	struct seen *seen = self->skel->bss->seen;
-	union addr a;
-	int fd, i;
-
-	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
-		fd = socket(families[i].domain, SOCK_STREAM, IPPROTO_SCTP);
-		ASSERT_LE(0, fd);
-		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].any, 0) - 1));
-		EXPECT_EQ(EINVAL, errno);
-		close(fd);
-	}
-	EXPECT_EQ(0, seen[BIND4].runs);
-	EXPECT_EQ(0, seen[BIND6].runs);
+	bind_too_short(_metadata, self->skel->bss->seen, SOCK_STREAM, IPPROTO_SCTP);
 }
 
 /* A raw socket may be bound again, and is unchanged if that is refused. */
