@@ -220,19 +220,20 @@ def expect(args: argparse.Namespace) -> int:
 
 
 def record(args: argparse.Namespace) -> int:
-    """A run as result lines: read() makes the same results of them. The input has their
+    """Runs as result lines: read() makes the same results of them. The input has their
     dependencies: "NAME<TAB>HASH", for each program and for the files that all share."""
-    print("# Results of the unpatched kernel, written by scripts/ci record.")
+    print("# Results of a green run, written by scripts/ci.")
     for row in rows("-"):
         print("# print:", *row)
-    for r in sorted(read_all(args.base).results, key=lambda r: r.name):
+    for r in sorted(read_all(args.runs).results, key=lambda r: r.name):
         print(r)
     return 0
 
 
 def recorded(args: argparse.Namespace) -> int:
     """Write to OUT the results of the recorded run that has most programs as they are now. The
-    input is that of record. Prints the file, and the programs that changed since then."""
+    input is that of record. Prints the file, and the programs that changed since then. With
+    --rerun, the tests that the file of promises names are not taken, and are printed, too."""
     want = dict(rows("-"))
     common = want.pop("common")
     found, path = set[str](), ""
@@ -244,9 +245,11 @@ def recorded(args: argparse.Namespace) -> int:
             found, path = same, file
     if not path:
         return 1
-    Path(args.out).write_text("".join(f"{r}\n" for r in read(path).results if program_of(r.name) in found))
+    rerun = [test for row in rows(args.rerun) for test in row[2].split()] if args.rerun else []
+    Path(args.out).write_text("".join(f"{r}\n" for r in read(path).results
+                                      if program_of(r.name) in found and r.name not in rerun))
     print(path)
-    print(*(name for name in want if name not in found))
+    print(*(name for name in want if name not in found), *(test for test in rerun if program_of(test) in found))
     return 0
 
 
@@ -408,9 +411,10 @@ def main() -> int:
     p = command(expect, "rows for vmtest/expect.base that are missing or differ")
     p.add_argument("base", nargs="+", metavar="RUN")
     p.add_argument("--expect", default=EXPECT)
-    p = command(record, "runs of base as result lines")
-    p.add_argument("base", nargs="+", metavar="RUN")
-    p = command(recorded, "the results of base that are recorded for the tests as they are")
+    p = command(record, "runs as result lines")
+    p.add_argument("runs", nargs="+", metavar="RUN")
+    p = command(recorded, "the results that are recorded for the tests as they are")
+    p.add_argument("--rerun", metavar="PROMISES")
     p.add_argument("out")
     p.add_argument("runs", nargs="+", metavar="RUN")
     p = command(panics, "the tests that end base, and the expression for its console")

@@ -37,7 +37,7 @@ setup()
 			case $1 in
 			--print-accel) echo tcg; exit ;;
 			-f) f=$2 ;;
-			-t) half=b ;;
+			-t) half=b; [[ $2 != *.* ]] || half=${2##*.} ;;
 			-x) [ "$f" = base ] || half=a ;;
 			--log) log=$2 ;;
 			--ktap) ktap=$2 ;;
@@ -169,13 +169,59 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 	[ "${lines[-1]}" = "3 passed, 0 failed, 1 skipped" ]
 	# It must pass on the series, and a test without a row is red.
 	sed -i '/^q.c/d' "$top/vmtest/expect.base"
-	ci run
+	ci run --again
 	[ "$status" = 1 ]
 	[[ $output == *"FAILED: not listed in vmtest/expect.base"* ]]
 	# Nothing is left of the record when each program has changed.
 	echo more >>"$tests/p.c"
 	ci run
 	grep -q '^vm .*-f base' "$CALLS"
+}
+
+@test "ci run: programs that passed on the same kernel do not run again, promises do" {
+	printf '%b\n' 'q.c\tfail\tno such hook\tno hook' >>"$top/vmtest/expect.base"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" \
+		"  1..1" "  # no such hook" "  not ok 1 c" "not ok 2 q" >"$CALLS.base"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.series"
+	ci run
+	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
+	# The promise alone.
+	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  ok 1 a" "ok 1 p" >"$CALLS.a"
+	ci run
+	echo "$output"
+	[ "$status" = 0 ]
+	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
+	[[ ${lines[-2]} == "tier: quick, with results of an earlier run"* ]]
+	[ "$(grep -c '^vm .*-f ' "$CALLS")" = 1 ]
+	grep -q '^vm .*-f series .*-t p.a ' "$CALLS"
+	# One that fails is red, and leaves nothing: it runs again.
+	sed -i 's/  ok/  not ok/; s/^ok/not ok/' "$CALLS.a"
+	ci run
+	[ "$status" = 1 ]
+	[ "${lines[-1]}" = "2 passed, 1 failed, 0 skipped" ]
+	# A program that changed.
+	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  ok 1 a" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.a"
+	echo more >>"$tests/q.c"
+	ci run
+	[ "$status" = 0 ]
+	grep -q '^vm .*-f series .*-t q,p.a ' "$CALLS"
+	# All: on request, for another count, and on another kernel.
+	rm "$CALLS.a"
+	ci run --both
+	grep -q '^vm .*-f series .*--log [^ ]*/series ' "$CALLS"
+	! grep -q '^vm .*-f series .* -t ' "$CALLS" || return 1
+	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  ok 1 a" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.a"
+	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  ok 1 b" "ok 1 p" >"$CALLS.b"
+	ci run --again
+	[ "$status" = 0 ]
+	[ "$(grep -c '^vm .*-f series ' "$CALLS")" = 2 ]
+	STORM_SECONDS=2 ci run
+	[ "$(grep -c '^vm .*-f series ' "$CALLS")" = 2 ]
+	echo another >"$top/build/out/series/built"
+	ci run
+	[ "$(grep -c '^vm .*-f series ' "$CALLS")" = 2 ]
+	ci run
+	[ "$(grep -c '^vm .*-f series ' "$CALLS")" = 1 ]
 }
 
 @test "ci run: a line of progress, and an interrupted run ends its guests" {
@@ -425,7 +471,7 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	! grep -qE '^(bats|build|vm|mutants [a-e])' "$CALLS" || return 1
 	[[ $output =~ "not run:".*"perf (expected".*"tests of the scripts (expected to take 1440 s, 4"[0-9]{3}" s of 4200 were spent)" ]]
 	# The three suites, the mutants, perf, and every flavour.
-	[ "${lines[-1]}" = "1 passed, 0 failed, 13 skipped" ]
+	[ "${lines[-1]}" = "1 passed, 0 failed, 14 skipped" ]
 	# Where a kernel takes 600 s there is time for more than the core, but not for all.
 	ci_all 600 3000
 	[ "$status" = 0 ]
