@@ -33,7 +33,10 @@ u64 opflags;
 int flag_clears;
 u64 invalidations_before_clear;
 
-/* A fill by target that finds no headers waits for user space. */
+/* i_lock of the file. */
+u64 inode_lock;
+
+/* A fill by target that finds no headers, or is watched, waits for user space. */
 bool hold_fill, fill_held, release_fill, fill_released;
 
 /* Reads ahead that target has queued; the last one, and whether it has run. */
@@ -362,25 +365,41 @@ int BPF_PROG(on_build_id_hit, struct inode *inode, int err)
 	return 0;
 }
 
-SEC("?tp_btf/build_id_fill")
-int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
+/* Holds the first fill up until user space has done something else, if it wants that. */
+static void hold_first_fill(void)
 {
 	u64 end;
 	int i;
 
-	if (inode->i_ino != inode_nr)
-		return 0;
-	opflags = (u64)inode + bpf_core_field_offset(struct inode, i_opflags);
-	if (!err)
-		__sync_fetch_and_add(&events.fills, 1);
-	if (!err || !hold_fill || fill_held || !on_target())
-		return 0;
+	if (!hold_fill || fill_held || !on_target())
+		return;
 	*(volatile bool *)&fill_held = true;
 	end = bpf_ktime_get_ns() + 10000000000ULL;
 	bpf_for(i, 0, 1 << 23)
 		if (*(volatile bool *)&release_fill || bpf_ktime_get_ns() > end)
 			break;
 	fill_released = *(volatile bool *)&release_fill;
+}
+
+SEC("?tp_btf/build_id_fill")
+int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
+{
+	if (inode->i_ino != inode_nr)
+		return 0;
+	opflags = (u64)inode + bpf_core_field_offset(struct inode, i_opflags);
+	inode_lock = (u64)inode + bpf_core_field_offset(struct inode, i_lock);
+	if (err)
+		hold_first_fill();
+	else
+		__sync_fetch_and_add(&events.fills, 1);
+	return 0;
+}
+
+/* A breakpoint on i_lock, which a fill takes after it found no writer. */
+SEC("?perf_event")
+int on_inode_lock(void *ctx)
+{
+	hold_first_fill();
 	return 0;
 }
 

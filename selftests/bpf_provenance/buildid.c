@@ -59,6 +59,7 @@
 #include "../kselftest_harness.h"
 #include "buildid.h"
 #include "buildid.skel.h"
+#include "buildid_doc.skel.h"
 #include "common.h"
 #include "elf_file.h"
 #include "fail_nth.h"
@@ -1477,6 +1478,7 @@ static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	bpf_program__set_autoload(self->skel->progs.on_queue_work, true);
 	bpf_program__set_autoload(self->skel->progs.on_work_done, true);
 	bpf_program__set_autoload(self->skel->progs.on_opflags, true);
+	bpf_program__set_autoload(self->skel->progs.on_inode_lock, true);
 	bpf_program__set_autoload(self->skel->progs.on_sleepable, true);
 	bpf_program__set_autoload(self->skel->progs.on_sys_enter, true);
 	ASSERT_EQ(0, buildid__load(self->skel));
@@ -2089,6 +2091,76 @@ TEST_F(cache, storage_stalls)
 	}
 }
 
+/* Waits for a flag of a BPF program. */
+static bool gets_true(const bool *flag)
+{
+	const time_t end = time(NULL) + DEVICE_SECONDS;
+
+	while (!READ_ONCE(*flag) && time(NULL) < end)
+		sched_yield();
+	return READ_ONCE(*flag);
+}
+
+/* On CPU 1: a writer of the file for which the fill of the other thread waits. */
+static void *open_during_fill(void *arg)
+{
+	FIXTURE_DATA(faults) *f = arg;
+	struct buildid__bss *bss = f->skel->bss;
+	long fd = -1;
+
+	if (!pin_to_cpu(1) && gets_true(&bss->fill_held))
+		fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	WRITE_ONCE(bss->release_fill, true);
+	return (void *)fd;
+}
+
+/*
+ * Task context: after a fill found no writer, and before it sets the flag in the inode, a
+ * writer opens the file, and does not see the flag. The fill must see the writer.
+ */
+TEST_F(cache, writer_during_fill)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	unsigned long long fills, hits;
+	unsigned char id[ID_SIZE];
+	struct bpf_link *link;
+	pthread_t thread;
+	void *writer;
+
+	if (is_preempt_rt())
+		SKIP(return, "PREEMPT_RT: i_lock is taken without a store to its first word");
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+	ASSERT_EQ(1, bss->events.invalidations);
+	link = watch_memory(self->f.skel->progs.on_inode_lock, bss->inode_lock, HW_BREAKPOINT_W,
+			    HW_BREAKPOINT_LEN_4);
+	if (!link && errno == ENOENT)
+		SKIP(return, "needs CONFIG_HAVE_HW_BREAKPOINT");
+	ASSERT_NE(NULL, link)
+		TH_LOG("breakpoint: %s", strerror(errno));
+	fills = bss->events.fills;
+	bss->hold_fill = true;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_during_fill, &self->f));
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	pthread_join(thread, &writer);
+	bpf_link__destroy(link);
+	ASSERT_LE(0, (long)writer);
+	ASSERT_TRUE(bss->fill_released)
+		TH_LOG("the writer took ten seconds");
+	/* It did not see the flag. */
+	ASSERT_EQ(1, bss->events.invalidations);
+
+	EXPECT_EQ(fills, bss->events.fills);
+	hits = bss->events.hits;
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(hits, bss->events.hits)
+		TH_LOG("the build ID is cached while the file is open for write");
+	close((long)writer);
+}
+
 struct map_at {
 	FIXTURE_DATA(faults) *f;
 	void *at;
@@ -2103,16 +2175,6 @@ static void *map_as_target(void *arg)
 		return MAP_FAILED;
 	m->f->skel->bss->target = gettid();
 	return mmap(m->at, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, m->f->fd, 0);
-}
-
-/* Waits for a flag of a BPF program. */
-static bool gets_true(const bool *flag)
-{
-	const time_t end = time(NULL) + DEVICE_SECONDS;
-
-	while (!READ_ONCE(*flag) && time(NULL) < end)
-		sched_yield();
-	return READ_ONCE(*flag);
 }
 
 /*
@@ -2734,6 +2796,115 @@ TEST_F(cache, memory)
 	ASSERT_EQ(0, switch_cache(false));
 	EXPECT_EQ(0, wait_for_entries(0));
 	ASSERT_EQ(0, switch_cache(true));
+}
+
+#define CGROUP "buildid_test"
+#define CONTROLLERS "/sys/fs/cgroup/cgroup.subtree_control"
+#define LIMIT "/sys/fs/cgroup/" CGROUP "/memory.max"
+
+FIXTURE(limit)
+{
+	FIXTURE_DATA(faults) f;
+	char ballast[300];
+	bool enabled;	/* the memory controller, by this fixture */
+	int cgroup;
+};
+
+FIXTURE_SETUP(limit)
+{
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	if (!has_cache())
+		SKIP(return, "this kernel keeps no build IDs");
+	new_fixture(_metadata, &self->f);
+	snprintf(self->ballast, sizeof(self->ballast), "%s/ballast", self->f.dir);
+	count_events(_metadata, &self->f);
+	/* Not charged to the cgroup, so that its limit does not evict it. */
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	self->cgroup = cgroup_enter(CGROUP);
+	if (self->cgroup == -EOPNOTSUPP) {
+		free_fixture(&self->f);
+		SKIP(return, NEEDS_CGROUP2);
+	}
+	ASSERT_LE(0, self->cgroup);
+	if (access(LIMIT, F_OK)) {
+		self->enabled = !write_value(CONTROLLERS, "+memory");
+		if (!self->enabled) {
+			cgroup_leave(CGROUP);
+			free_fixture(&self->f);
+			SKIP(return, "needs CONFIG_MEMCG, and its controller in cgroup2");
+		}
+	}
+}
+
+FIXTURE_TEARDOWN(limit)
+{
+	write_value(LIMIT, "max");
+	unlink(self->ballast);
+	free_fixture(&self->f);
+	close(self->cgroup);
+	cgroup_leave(CGROUP);
+	if (self->enabled)
+		write_value(CONTROLLERS, "-memory");
+}
+
+/* The memory charged to the cgroup. Allocates nothing after the first call. */
+static unsigned long charged(int fd)
+{
+	char text[32] = "";
+
+	return pread(fd, text, sizeof(text) - 1, 0) < 0 ? 0 : strtoul(text, NULL, 10);
+}
+
+/*
+ * Task context, not sleepable, in a cgroup at its memory limit: entries are not charged to
+ * the task, so that its files are cached, too. The cgroup has pages to reclaim; an
+ * allocation that does not wait cannot do that.
+ */
+TEST_F(limit, not_charged)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	int fd, current, i, full = 0;
+	static char pages[64 * PAGE];
+	unsigned char id[ID_SIZE];
+	unsigned long limit;
+	char text[32];
+
+	pin_to_cpu(0);
+	fd = open(self->ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 16; i++)
+		ASSERT_EQ(sizeof(pages), write(fd, pages, sizeof(pages)));
+	ASSERT_EQ(0, fsync(fd));
+	close(fd);
+	current = open("/sys/fs/cgroup/" CGROUP "/memory.current", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, current);
+	ASSERT_LE(16 * sizeof(pages), charged(current));
+
+	/* Allocate per-task state first. */
+	ask(&self->f, self->f.map, NOT_SLEEPABLE, id);
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, write_value(LIMIT, "max"));
+		/* Drops the cached build ID. */
+		close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+		/* Above a new limit, this CPU returns the pages that it charged in advance. */
+		snprintf(text, sizeof(text), "%lu", charged(current) - PAGE);
+		ASSERT_EQ(0, write_value(LIMIT, text));
+		limit = charged(current);
+		snprintf(text, sizeof(text), "%lu", limit);
+		ASSERT_EQ(0, write_value(LIMIT, text));
+
+		events->fills = 0;
+		ASSERT_EQ(ID_SIZE, ask(&self->f, self->f.map, NOT_SLEEPABLE, id));
+		full += charged(current) == limit;
+		ASSERT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		EXPECT_EQ(1, events->fills);
+	}
+	TH_LOG("%d of %d fills in a cgroup at its limit", full, i);
+	EXPECT_LT(0, full);
+	close(current);
 }
 
 /*
@@ -3853,6 +4024,51 @@ TEST_F(kfunc, exec)
 	}
 	EXPECT_LT(0, with);
 	EXPECT_LT(0, without);
+}
+
+/* Has a task printed this with bpf_printk()? */
+static bool was_printed(pid_t pid, const char *text)
+{
+	char line[256], task[32], *at;
+	bool found = false;
+	FILE *trace;
+
+	snprintf(task, sizeof(task), "-%d ", pid);
+	trace = fopen("/sys/kernel/tracing/trace", "re");
+	while (trace && !found && fgets(line, sizeof(line), trace)) {
+		at = strstr(line, task);
+		found = at && strstr(at, text);
+	}
+	if (trace)
+		fclose(trace);
+	return found;
+}
+
+/* The program of Documentation/bpf/build_id.rst, unchanged. */
+TEST_F(kfunc, documented)
+{
+	struct buildid_doc *doc;
+	unsigned char id[ID_SIZE];
+	char text[64];
+	int i, len;
+
+	if (access("/sys/kernel/tracing/trace", R_OK))
+		SKIP(return, "needs tracefs at /sys/kernel/tracing");
+	doc = buildid_doc__open_and_load();
+	ASSERT_NE(NULL, doc);
+	ASSERT_EQ(0, buildid_doc__attach(doc));
+	for (i = 0; i < (int)ARRAY_LEN(programs); i++) {
+		program_path(&self->f, "", i);
+		len = libelf_build_id(self->f.path, id);
+		ASSERT_EQ(0, run_target(&self->f));
+		snprintf(text, sizeof(text), "bpf_trace_printk: %d: ", i);
+		if (len > 0)
+			sprintf(text + strlen(text), "%02x%02x%02x%02x...",
+				id[0], id[1], id[2], id[3]);
+		EXPECT_EQ(len > 0, was_printed(self->f.skel->bss->target, text))
+			TH_LOG("%s: %s", programs[i], text);
+	}
+	buildid_doc__destroy(doc);
 }
 
 /* Does the file system refuse unaligned O_DIRECT reads? Some do not. */

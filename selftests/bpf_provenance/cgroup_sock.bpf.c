@@ -293,7 +293,8 @@ int no_l2tp(struct bpf_sock *ctx)
 /*
  * One address per family for dual-stack sockets. Loaded if the kernel accepts user_ip4 at
  * bind6. policy.leave: set only the IPv4 address, also next to the task's IPv6 one.
- * policy.mapped: set an address of a family that the socket does not have.
+ * policy.mapped: set an address of a family that the socket does not have, or a v4-mapped
+ * one next to another IPv4 address.
  */
 static bool is_any(struct bpf_sock_addr *ctx)
 {
@@ -307,8 +308,8 @@ static void pin_both(struct bpf_sock_addr *ctx)
 		return;
 	}
 	if (!policy.leave)
-		pin_ip6(ctx, false);
-	ctx->user_ip4 = policy.pin4;
+		pin_ip6(ctx, policy.mapped);
+	ctx->user_ip4 = policy.mapped ? ~policy.pin4 : policy.pin4;
 }
 
 SEC("?cgroup/bind6")

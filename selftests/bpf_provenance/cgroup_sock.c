@@ -4428,6 +4428,38 @@ TEST_F(dual, conflicts)
 			}
 }
 
+/* SCTP binds one address after the other: if the second is in use, the first is free again. */
+TEST_F(dual, second_address_in_use)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int first, fd, last, port;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	policy->netns = 0;
+	first = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	ASSERT_LE(0, first);
+	ASSERT_EQ(0, bind(first, &a.sa, make_addr(&a, PIN4, 0)));
+	port = port_of(first);
+
+	policy->netns = self->net.cookie;
+	fd = dual_socket(2);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-EADDRINUSE, bind(fd, &a.sa, make_addr(&a, "::", port)) ? -errno : 0);
+	EXPECT_TRUE(has_ip(fd, "::"));
+	EXPECT_EQ(0, port_of(fd));
+
+	policy->netns = 0;
+	last = dual_socket(2);
+	ASSERT_LE(0, last);
+	EXPECT_EQ(0, bind(last, &a.sa, make_addr(&a, PIN6, port)))
+		TH_LOG("%m");
+	close(last);
+	close(fd);
+	close(first);
+}
+
 /*
  * A connected TCP socket has one address: at the other one, its port is free for others. These
  * bind outside the policy, which would give them both.
@@ -4526,6 +4558,25 @@ TEST_F(dual, refused)
 	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
 	EXPECT_EQ(0, v6only);
 	close(fd);
+
+	/* Of two IPv4 addresses none is the right one. */
+	policy->mapped = 1;
+	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+		fd = dual_socket(kind);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
+			TH_LOG("bind() of %s to two IPv4 addresses", dual_kinds[kind].name);
+		if (dual_listens(kind))
+			ret = listen(fd, 1);
+		else
+			ret = sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9));
+		EXPECT_EQ(-EINVAL, ret < 0 ? -errno : 0)
+			TH_LOG("port of %s at two IPv4 addresses", dual_kinds[kind].name);
+		EXPECT_TRUE(has_ip(fd, "::"))
+			TH_LOG("%s, two IPv4 addresses", dual_kinds[kind].name);
+		close(fd);
+	}
+	policy->mapped = 0;
 
 	/* An IPv4 address alone would leave IPv6 open, also if the socket has no IPv4. */
 	policy->leave = 1;
@@ -4789,6 +4840,47 @@ TEST_F(dual, no_ipv4_source)
 	close(server);
 	close(fd);
 	close(listener);
+}
+
+/*
+ * A failed connection leaves a TCP socket bound to that address of the two, for good: a
+ * connection to the other family fails.
+ */
+TEST_F(dual, after_a_failure)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	static const int errors[] = { EAFNOSUPPORT, ENETUNREACH };
+	int servers[2], closed[2], fd, way, i;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (i = 0; i < 2; i++) {
+		fd = dual_server(_metadata, &self->net, 0, i);
+		closed[i] = port_of(fd);
+		servers[i] = dual_server(_metadata, &self->net, 0, i);
+		close(fd);
+	}
+	for (way = 0; way < 2; way++) {
+		policy->netns = self->net.cookie;
+		fd = dual_socket(0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		policy->netns = 0;
+		make_addr(&a, dual_ways[way].to, closed[way]);
+		ASSERT_EQ(-1, connect(fd, &a.sa, sizeof(a.in6)));
+		ASSERT_EQ(ECONNREFUSED, errno);
+		make_addr(&a, dual_ways[!way].to, port_of(servers[!way]));
+		EXPECT_EQ(-1, connect(fd, &a.sa, sizeof(a.in6)));
+		EXPECT_EQ(errors[way], errno)
+			TH_LOG("%s: %m", dual_ways[!way].to);
+		make_addr(&a, dual_ways[way].to, port_of(servers[way]));
+		ASSERT_EQ(0, connect(fd, &a.sa, sizeof(a.in6)));
+		EXPECT_TRUE(dual_got(servers[way], 0, dual_ways[way].from));
+		close(fd);
+	}
+	for (i = 0; i < 2; i++)
+		close(servers[i]);
 }
 
 /* A UDP socket connected to one family, then the other, keeps both addresses. */
