@@ -33,10 +33,7 @@ u64 opflags;
 int flag_clears;
 u64 invalidations_before_clear;
 
-/* i_lock of the file. */
-u64 inode_lock;
-
-/* A fill by target that finds no headers, or is watched, waits for user space. */
+/* A fill by target waits for user space: one that finds no headers, or at on_entry_alloc(). */
 bool hold_fill, fill_held, release_fill, fill_released;
 
 /* Reads ahead that target has queued; the last one, and whether it has run. */
@@ -88,6 +85,22 @@ static void take_stack(void *ctx)
 		      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	barrier();
 	nr_samples = n + 1;
+}
+
+/*
+ * Wait until user space has set a flag, for ten seconds. One loop has at most 8 million
+ * rounds, which can take less than a second.
+ */
+static bool becomes_true(volatile bool *flag)
+{
+	u64 end = bpf_ktime_get_ns() + 10000000000ULL;
+	int i, j;
+
+	bpf_for(i, 0, 1 << 10)
+		bpf_for(j, 0, 1 << 20)
+			if (*flag || bpf_ktime_get_ns() > end)
+				return *flag;
+	return false;
 }
 
 SEC("?tp_btf/sys_enter")
@@ -182,8 +195,6 @@ int BPF_PROG(on_opening_irqs_off, struct file *file)
 	struct bpf_dynptr ptr;
 	unsigned long flags;
 	char magic[4];
-	u64 end;
-	int i;
 
 	if (!on_target() || file->f_inode->i_ino != inode_nr || open_runs)
 		return 0;
@@ -192,11 +203,7 @@ int BPF_PROG(on_opening_irqs_off, struct file *file)
 		read_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
 		/* A single page: xa_head is not a node. */
 		*(volatile u64 *)&held_folio = (u64)file->f_mapping->i_pages.xa_head;
-		end = bpf_ktime_get_ns() + 10000000000ULL;
-		bpf_for(i, 0, 1 << 23)
-			if (*(volatile bool *)&truncated || bpf_ktime_get_ns() > end)
-				break;
-		truncated_first = *(volatile bool *)&truncated;
+		truncated_first = becomes_true(&truncated);
 		*(volatile bool *)&putting = true;
 		read_again_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
 	}
@@ -286,17 +293,10 @@ static bool is_page_of_other_file(struct folio *folio)
 SEC("?perf_event")
 int on_refcount(void *ctx)
 {
-	u64 end;
-	int i;
-
 	if (!on_target() || !reading || waiting)
 		return 0;
 	*(volatile bool *)&waiting = true;
-	end = bpf_ktime_get_ns() + 10000000000ULL;
-	bpf_for(i, 0, 1 << 23)
-		if (*(volatile bool *)&truncated || bpf_ktime_get_ns() > end)
-			break;
-	truncated_first = *(volatile bool *)&truncated;
+	truncated_first = becomes_true(&truncated);
 	page_of_other_file = is_page_of_other_file(bpf_core_cast((void *)held_folio,
 								 struct folio));
 	references_left = -refcount_of_held();
@@ -368,17 +368,10 @@ int BPF_PROG(on_build_id_hit, struct inode *inode, int err)
 /* Holds the first fill up until user space has done something else, if it wants that. */
 static void hold_first_fill(void)
 {
-	u64 end;
-	int i;
-
 	if (!hold_fill || fill_held || !on_target())
 		return;
 	*(volatile bool *)&fill_held = true;
-	end = bpf_ktime_get_ns() + 10000000000ULL;
-	bpf_for(i, 0, 1 << 23)
-		if (*(volatile bool *)&release_fill || bpf_ktime_get_ns() > end)
-			break;
-	fill_released = *(volatile bool *)&release_fill;
+	fill_released = becomes_true(&release_fill);
 }
 
 SEC("?tp_btf/build_id_fill")
@@ -387,7 +380,6 @@ int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
 	if (inode->i_ino != inode_nr)
 		return 0;
 	opflags = (u64)inode + bpf_core_field_offset(struct inode, i_opflags);
-	inode_lock = (u64)inode + bpf_core_field_offset(struct inode, i_lock);
 	if (err)
 		hold_first_fill();
 	else
@@ -395,11 +387,16 @@ int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
 	return 0;
 }
 
-/* A breakpoint on i_lock, which a fill takes after it found no writer. */
-SEC("?perf_event")
-int on_inode_lock(void *ctx)
+/* A fill allocates its entry after it found no writer. */
+SEC("?tp_btf/kmem_cache_alloc")
+int BPF_PROG(on_entry_alloc, unsigned long call_site, const void *ptr, struct kmem_cache *s)
 {
-	hold_first_fill();
+	char name[] = "build_id_entry", found[sizeof(name)];
+
+	if (hold_fill && on_target() &&
+	    bpf_probe_read_kernel_str(found, sizeof(found), s->name) == sizeof(name) &&
+	    !__builtin_memcmp(found, name, sizeof(name)))
+		hold_first_fill();
 	return 0;
 }
 

@@ -1478,7 +1478,9 @@ static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	bpf_program__set_autoload(self->skel->progs.on_queue_work, true);
 	bpf_program__set_autoload(self->skel->progs.on_work_done, true);
 	bpf_program__set_autoload(self->skel->progs.on_opflags, true);
-	bpf_program__set_autoload(self->skel->progs.on_inode_lock, true);
+	/* Attached by one test only: it slows each allocation down. */
+	bpf_program__set_autoload(self->skel->progs.on_entry_alloc, true);
+	bpf_program__set_autoattach(self->skel->progs.on_entry_alloc, false);
 	bpf_program__set_autoload(self->skel->progs.on_sleepable, true);
 	bpf_program__set_autoload(self->skel->progs.on_sys_enter, true);
 	ASSERT_EQ(0, buildid__load(self->skel));
@@ -2101,17 +2103,25 @@ static bool gets_true(const bool *flag)
 	return READ_ONCE(*flag);
 }
 
+struct late_writer {
+	FIXTURE_DATA(faults) *f;
+	int fd;
+	pthread_barrier_t on_its_cpu;
+};
+
 /* On CPU 1: a writer of the file for which the fill of the other thread waits. */
 static void *open_during_fill(void *arg)
 {
-	FIXTURE_DATA(faults) *f = arg;
-	struct buildid__bss *bss = f->skel->bss;
-	long fd = -1;
+	struct late_writer *w = arg;
+	struct buildid__bss *bss = w->f->skel->bss;
 
-	if (!pin_to_cpu(1) && gets_true(&bss->fill_held))
-		fd = open(f->path, O_WRONLY | O_CLOEXEC);
+	w->fd = -1;
+	pin_to_cpu(1);
+	pthread_barrier_wait(&w->on_its_cpu);
+	if (gets_true(&bss->fill_held))
+		w->fd = open(w->f->path, O_WRONLY | O_CLOEXEC);
 	WRITE_ONCE(bss->release_fill, true);
-	return (void *)fd;
+	return NULL;
 }
 
 /*
@@ -2121,33 +2131,29 @@ static void *open_during_fill(void *arg)
 TEST_F(cache, writer_during_fill)
 {
 	struct buildid__bss *bss = self->f.skel->bss;
+	struct late_writer w = { .f = &self->f };
 	unsigned long long fills, hits;
 	unsigned char id[ID_SIZE];
 	struct bpf_link *link;
 	pthread_t thread;
-	void *writer;
 
-	if (is_preempt_rt())
-		SKIP(return, "PREEMPT_RT: i_lock is taken without a store to its first word");
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
 	new_file(_metadata, &self->f, 256);
 	map_file(_metadata, &self->f, PAGE);
 	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
 	ASSERT_EQ(1, bss->events.invalidations);
-	link = watch_memory(self->f.skel->progs.on_inode_lock, bss->inode_lock, HW_BREAKPOINT_W,
-			    HW_BREAKPOINT_LEN_4);
-	if (!link && errno == ENOENT)
-		SKIP(return, "needs CONFIG_HAVE_HW_BREAKPOINT");
-	ASSERT_NE(NULL, link)
-		TH_LOG("breakpoint: %s", strerror(errno));
+	link = bpf_program__attach(self->f.skel->progs.on_entry_alloc);
+	ASSERT_NE(NULL, link);
 	fills = bss->events.fills;
 	bss->hold_fill = true;
-	ASSERT_EQ(0, pthread_create(&thread, NULL, open_during_fill, &self->f));
+	pthread_barrier_init(&w.on_its_cpu, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_during_fill, &w));
+	pthread_barrier_wait(&w.on_its_cpu);
 	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
-	pthread_join(thread, &writer);
+	pthread_join(thread, NULL);
 	bpf_link__destroy(link);
-	ASSERT_LE(0, (long)writer);
+	ASSERT_LE(0, w.fd);
 	ASSERT_TRUE(bss->fill_released)
 		TH_LOG("the writer took ten seconds");
 	/* It did not see the flag. */
@@ -2158,7 +2164,7 @@ TEST_F(cache, writer_during_fill)
 	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
 	EXPECT_EQ(hits, bss->events.hits)
 		TH_LOG("the build ID is cached while the file is open for write");
-	close((long)writer);
+	close(w.fd);
 }
 
 struct map_at {
@@ -2850,12 +2856,21 @@ FIXTURE_TEARDOWN(limit)
 		write_value(CONTROLLERS, "-memory");
 }
 
-/* The memory charged to the cgroup. Allocates nothing after the first call. */
+/* The memory charged to the cgroup. After the first call, this charges nothing. */
 static unsigned long charged(int fd)
 {
 	char text[32] = "";
 
 	return pread(fd, text, sizeof(text) - 1, 0) < 0 ? 0 : strtoul(text, NULL, 10);
+}
+
+static int set_limit(int fd, unsigned long limit)
+{
+	char text[32];
+	int len;
+
+	len = snprintf(text, sizeof(text), "%lu", limit);
+	return pwrite(fd, text, len, 0) == len ? 0 : -errno;
 }
 
 /*
@@ -2866,11 +2881,10 @@ static unsigned long charged(int fd)
 TEST_F(limit, not_charged)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
-	int fd, current, i, full = 0;
+	int fd, current, max, i, full = 0;
 	static char pages[64 * PAGE];
 	unsigned char id[ID_SIZE];
 	unsigned long limit;
-	char text[32];
 
 	pin_to_cpu(0);
 	fd = open(self->ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -2882,6 +2896,8 @@ TEST_F(limit, not_charged)
 	current = open("/sys/fs/cgroup/" CGROUP "/memory.current", O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, current);
 	ASSERT_LE(16 * sizeof(pages), charged(current));
+	max = open(LIMIT, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, max);
 
 	/* Allocate per-task state first. */
 	ask(&self->f, self->f.map, NOT_SLEEPABLE, id);
@@ -2889,12 +2905,13 @@ TEST_F(limit, not_charged)
 		ASSERT_EQ(0, write_value(LIMIT, "max"));
 		/* Drops the cached build ID. */
 		close(open(self->f.path, O_WRONLY | O_CLOEXEC));
-		/* Above a new limit, this CPU returns the pages that it charged in advance. */
-		snprintf(text, sizeof(text), "%lu", charged(current) - PAGE);
-		ASSERT_EQ(0, write_value(LIMIT, text));
+		/*
+		 * If more than the limit is charged, this CPU returns what it has charged in
+		 * advance. From here on nothing is freed, either.
+		 */
+		ASSERT_EQ(0, set_limit(max, charged(current) - PAGE));
 		limit = charged(current);
-		snprintf(text, sizeof(text), "%lu", limit);
-		ASSERT_EQ(0, write_value(LIMIT, text));
+		ASSERT_EQ(0, set_limit(max, limit));
 
 		events->fills = 0;
 		ASSERT_EQ(ID_SIZE, ask(&self->f, self->f.map, NOT_SLEEPABLE, id));
@@ -2904,6 +2921,7 @@ TEST_F(limit, not_charged)
 	}
 	TH_LOG("%d of %d fills in a cgroup at its limit", full, i);
 	EXPECT_LT(0, full);
+	close(max);
 	close(current);
 }
 

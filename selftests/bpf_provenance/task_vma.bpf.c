@@ -412,15 +412,20 @@ int on_mm_lock_seq(void *ctx)
 {
 	struct file *file;
 	__u64 end;
-	int i;
+	int i, j;
 
 	if (!on_target() || !stepping || ++accesses != hold_at)
 		return 0;
 	*(volatile bool *)&waiting = true;
 	end = bpf_ktime_get_ns() + 10000000000ULL;
-	bpf_for(i, 0, 1 << 23)
+	/* One loop has at most 8 million rounds, which can take less than a second. */
+	bpf_for(i, 0, 1 << 10) {
 		if (*(volatile bool *)&replaced || bpf_ktime_get_ns() > end)
 			break;
+		bpf_for(j, 0, 1 << 20)
+			if (*(volatile bool *)&replaced || bpf_ktime_get_ns() > end)
+				break;
+	}
 	replaced_first = *(volatile bool *)&replaced;
 	file = bpf_core_cast((void *)held_file, struct file);
 	is_other_file = file->f_inode->i_ino == other_ino;

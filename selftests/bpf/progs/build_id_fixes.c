@@ -64,7 +64,7 @@ int BPF_PROG(hold_irqs_off, struct file *file)
 	unsigned long flags;
 	__u64 end;
 	char c;
-	int i;
+	int i, j;
 
 	if (!is_test())
 		return 0;
@@ -77,9 +77,14 @@ int BPF_PROG(hold_irqs_off, struct file *file)
 		held_refs = BPF_CORE_READ(folio, _refcount.counter);
 		WRITE_ONCE(held_folio, (__u64)folio);
 		end = bpf_ktime_get_ns() + 5000000000ULL;
-		bpf_for(i, 0, 1 << 23)
+		/* One loop has at most 8 million rounds: less than a second. */
+		bpf_for(i, 0, 1 << 10) {
 			if (READ_ONCE(truncated) || bpf_ktime_get_ns() > end)
 				break;
+			bpf_for(j, 0, 1 << 20)
+				if (READ_ONCE(truncated) || bpf_ktime_get_ns() > end)
+					break;
+		}
 		truncated_first = READ_ONCE(truncated);
 		WRITE_ONCE(putting, true);
 	}
