@@ -36,8 +36,9 @@ The file has a block for each mutant, with an empty line after it:
 
 "file" may be repeated for a change of several places. Several lines of text are joined.
 All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
-/sys/module/kernel/parameters/mutant; the number is the place of the block in FILE. Those of
-perf are in one perf, and the variable KERNEL_MUTANT of its environment has the number.
+/sys/module/kernel/parameters/mutant; the number is a hash of the name, so that a new mutant
+does not change the objects of the others. Those of perf are in one perf, and the variable
+KERNEL_MUTANT of its environment has the number.
 
 A result in LAST is that of the block with its hash: if the block has changed, it has none.
 """
@@ -46,6 +47,7 @@ import os
 import re
 import subprocess
 import sys
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -110,12 +112,15 @@ class Place:
 class Mutant:
     name: str
     line: int
-    number: int
     places: list[Place] = field(default_factory=list)
     caught_by: list[tuple[str, str]] = field(default_factory=list)
     survives: str = ""
     alone: bool = False
     text: list[str] = field(default_factory=list)       # the block
+
+    @property
+    def number(self) -> int:
+        return zlib.crc32(self.name.encode()) & 0x7fffffff
 
     @property
     def hash(self) -> str:
@@ -179,7 +184,7 @@ def read(path: Path) -> dict[str, Mutant]:
         if key == "mutant":
             if value in mutants:
                 sys.exit(f"{path}:{number}: {value} is there twice")
-            mutant = mutants[value] = Mutant(value, number, len(mutants) + 1)
+            mutant = mutants[value] = Mutant(value, number)
         elif mutant is None:
             sys.exit(f"{path}:{number}: no mutant before this line")
         elif key == "file":
@@ -198,7 +203,10 @@ def read(path: Path) -> dict[str, Mutant]:
         else:
             sys.exit(f"{path}:{number}: neither a key nor code: {line}")
         mutant.text.append(line)
+    numbers = {0: "none"}
     for mutant in mutants.values():
+        if (other := numbers.setdefault(mutant.number, mutant.name)) != mutant.name:
+            sys.exit(f"{path}:{mutant.line}: {mutant.name} and {other} have the same number")
         if mutant.problem():
             sys.exit(f"{path}:{mutant.line}: {mutant.name} {mutant.problem()}")
     return mutants

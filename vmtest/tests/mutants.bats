@@ -84,8 +84,8 @@ of()
 	mutants apply tree
 	[ "$status" = 0 ]
 	[ "$(sed -n 2p tree/net/a.c)" = "extern int kernel_mutant;" ]
-	grep -qF 'if ((a && !(kernel_mutant == 1)) || ((kernel_mutant == 2) || b))' tree/net/a.c
-	[ "$(tail -n 3 tree/net/a.c)" = $'\tif (!(kernel_mutant == 3))\n\t\tsmp_mb();\n}' ]
+	grep -qF 'if ((a && !(kernel_mutant == 309456471)) || ((kernel_mutant == 908005737) || b))' tree/net/a.c
+	[ "$(tail -n 3 tree/net/a.c)" = $'\tif (!(kernel_mutant == 607264868))\n\t\tsmp_mb();\n}' ]
 	grep -q '^core_param(mutant, kernel_mutant' tree/kernel/mutant.c
 	[ "$(tail -n 1 tree/kernel/Makefile)" = "obj-y += mutant.o" ]
 }
@@ -128,7 +128,7 @@ of()
 	mutants kinds first third fourth
 	[ "$output" = $'first\trun\nthird\tlitmus\nfourth\texplained: nobody looks' ]
 	mutants batch second first
-	[ "$output" = $'2 second p.x.one\n1 first p.x.one,p.x.two\n0 none p.x.one,p.x.two' ]
+	[ "$output" = $'908005737 second p.x.one\n309456471 first p.x.one,p.x.two\n0 none p.x.one,p.x.two' ]
 	mutants batch fifth
 	[ "$status" = 1 ]
 }
@@ -138,7 +138,7 @@ of()
 	mutants kinds first second
 	[ "$output" = $'first\trun\nsecond\talone' ]
 	mutants batch second
-	[ "$output" = '2 second p.x.one' ]
+	[ "$output" = '908005737 second p.x.one' ]
 }
 
 @test "mutants: caught where a test fails with its message" {
@@ -196,7 +196,7 @@ in_perf()
 @test "mutants: those in perf have a switch there, and cases of perf test" {
 	in_perf
 	mutants apply tree
-	[ "$status" = 0 ] && [ "$(tail -n 1 tree/tools/perf/util/m.c)" = "int m = (kernel_mutant == 5);" ]
+	[ "$status" = 0 ] && [ "$(tail -n 1 tree/tools/perf/util/m.c)" = "int m = (kernel_mutant == 1377709939);" ]
 	grep -qF 'getenv("KERNEL_MUTANT")' tree/tools/perf/util/mutant.c
 	[ "$(tail -n 1 tree/tools/perf/util/Build)" = "perf-util-y += mutant.o" ]
 	mutants kinds fifth
