@@ -57,6 +57,7 @@ commands()
 }
 
 # A tree with the files of base that the series touches, and a copy of this checkout.
+# bats test_tags=slow
 @test "docs: the commands to change, apply and send patches work as they are shown" {
 	local linux=${BUILD:-$TOP/build}/linux dir=$BATS_TEST_TMPDIR tree f
 	local -A seen=()
