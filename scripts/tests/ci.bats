@@ -83,6 +83,17 @@ commit()
 
 ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 
+# run_two_programs: ci run on both kernels, with a second program, of one test.
+run_two_programs()
+{
+	printf '%b\n' 'q.c\tfail\tno such hook\tno hook' >>"$top/vmtest/expect.base"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" \
+		"  1..1" "  # no such hook" "  not ok 1 c" "not ok 2 q" >"$CALLS.base"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.series"
+	ci run
+	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
+}
+
 @test "ci run: quick tier, both kernels, a panic test boots base alone" {
 	ci run
 	[ "$status" = 0 ]
@@ -147,12 +158,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 }
 
 @test "ci run: an edit of one test program voids only the recorded results of that program" {
-	printf '%b\n' 'q.c\tfail\tno such hook\tno hook' >>"$top/vmtest/expect.base"
-	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" \
-		"  1..1" "  # no such hook" "  not ok 1 c" "not ok 2 q" >"$CALLS.base"
-	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.series"
-	ci run
-	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
+	run_two_programs
 	ci record
 	rm -r "$XDG_CACHE_HOME"
 	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  ok 1 a" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.a"
@@ -179,12 +185,7 @@ ci() { : >"$CALLS"; run "$top/scripts/ci" "$@"; }
 }
 
 @test "ci run: programs that passed on the same kernel do not run again, promises do" {
-	printf '%b\n' 'q.c\tfail\tno such hook\tno hook' >>"$top/vmtest/expect.base"
-	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" \
-		"  1..1" "  # no such hook" "  not ok 1 c" "not ok 2 q" >"$CALLS.base"
-	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.series"
-	ci run
-	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
+	run_two_programs
 	# The promise alone.
 	printf '%s\n' "KTAP version 1" "1..1" "  1..1" "  ok 1 a" "ok 1 p" >"$CALLS.a"
 	ci run
