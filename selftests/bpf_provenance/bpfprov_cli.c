@@ -1237,23 +1237,6 @@ TEST_F(events, few_capabilities)
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-/* In KiB; -1: unknown. */
-static long memory_of(pid_t pid)
-{
-	char path[32], line[128];
-	long kib = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmRSS: %ld kB", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kib;
-}
-
 #define BUSY_FILES 16
 
 /* A process that loads programs and maps files all the time, and counts both. */
@@ -1341,7 +1324,7 @@ static void watch_memory(struct __test_metadata *_metadata, char **args, const c
 	maps = __atomic_load_n(&busy.counts[1], __ATOMIC_RELAXED);
 	do {
 		poll(NULL, 0, 50);
-		kib = memory_of(t.pid);
+		kib = proc_status(t.pid, "VmRSS");
 		ASSERT_LT(0, kib);
 		if (now() < warm && kib > first)
 			first = kib;
@@ -2671,7 +2654,8 @@ TEST_F(profile, lost_at_end)
 	kill(t.pid, SIGINT);
 	kill(t.pid, SIGCONT);
 	EXPECT_EQ(OK, tool_end(&t));
-	EXPECT_NE(NULL, strstr(t.errors, "records of mappings or text lost")) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, "records of mappings or text lost"))
+		TH_LOG("%s", t.errors);
 	tool_free(&t);
 	close(fd);
 }

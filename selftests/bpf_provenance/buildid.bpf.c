@@ -5,6 +5,7 @@
 #include <bpf/bpf_tracing.h>
 #include "bpf_experimental.h"
 #include "buildid.h"
+#include "wait.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -85,22 +86,6 @@ static void take_stack(void *ctx)
 		      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	barrier();
 	nr_samples = n + 1;
-}
-
-/*
- * Wait until user space has set a flag, for ten seconds. One loop has at most 8 million
- * rounds, which can take less than a second.
- */
-static bool becomes_true(volatile bool *flag)
-{
-	u64 end = bpf_ktime_get_ns() + 10000000000ULL;
-	int i, j;
-
-	bpf_for(i, 0, 1 << 10)
-		bpf_for(j, 0, 1 << 20)
-			if (*flag || bpf_ktime_get_ns() > end)
-				return *flag;
-	return false;
 }
 
 SEC("?tp_btf/sys_enter")

@@ -4530,6 +4530,30 @@ TEST_F(dual, reuseport)
 	close(shared);
 }
 
+/* A socket of each kind refuses the wildcard address, by bind() and when it needs a port. */
+static void dual_refuses(struct __test_metadata *_metadata, int v6only, const char *why)
+{
+	union addr a;
+	int kind, ret, fd;
+
+	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
+		fd = dual_socket(kind);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)));
+		EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
+			TH_LOG("bind() of %s, %s, v6only %d", dual_kinds[kind].name, why, v6only);
+		if (dual_listens(kind))
+			ret = listen(fd, 1);
+		else
+			ret = sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9));
+		EXPECT_EQ(-EINVAL, ret < 0 ? -errno : 0)
+			TH_LOG("port of %s, %s, v6only %d", dual_kinds[kind].name, why, v6only);
+		EXPECT_TRUE(has_ip(fd, "::"))
+			TH_LOG("%s, %s, v6only %d", dual_kinds[kind].name, why, v6only);
+		close(fd);
+	}
+}
+
 /* Single-family sockets are unchanged, and invalid writes of programs are refused. */
 TEST_F(dual, refused)
 {
@@ -4561,44 +4585,13 @@ TEST_F(dual, refused)
 
 	/* Of two IPv4 addresses none is the right one. */
 	policy->mapped = 1;
-	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
-		fd = dual_socket(kind);
-		ASSERT_LE(0, fd);
-		EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
-			TH_LOG("bind() of %s to two IPv4 addresses", dual_kinds[kind].name);
-		if (dual_listens(kind))
-			ret = listen(fd, 1);
-		else
-			ret = sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9));
-		EXPECT_EQ(-EINVAL, ret < 0 ? -errno : 0)
-			TH_LOG("port of %s at two IPv4 addresses", dual_kinds[kind].name);
-		EXPECT_TRUE(has_ip(fd, "::"))
-			TH_LOG("%s, two IPv4 addresses", dual_kinds[kind].name);
-		close(fd);
-	}
+	dual_refuses(_metadata, 0, "two IPv4 addresses");
 	policy->mapped = 0;
 
 	/* An IPv4 address alone would leave IPv6 open, also if the socket has no IPv4. */
 	policy->leave = 1;
-	for (v6only = 0; v6only < 2; v6only++) {
-		for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
-			fd = dual_socket(kind);
-			ASSERT_LE(0, fd);
-			ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only,
-						sizeof(v6only)));
-			EXPECT_EQ(-EINVAL, bind(fd, &a.sa, make_addr(&a, "::", 0)) ? -errno : 0)
-				TH_LOG("bind() of %s, v6only %d", dual_kinds[kind].name, v6only);
-			if (dual_listens(kind))
-				ret = listen(fd, 1);
-			else
-				ret = sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PEER6, 9));
-			EXPECT_EQ(-EINVAL, ret < 0 ? -errno : 0)
-				TH_LOG("port of %s, v6only %d", dual_kinds[kind].name, v6only);
-			EXPECT_TRUE(has_ip(fd, "::"))
-				TH_LOG("%s, v6only %d", dual_kinds[kind].name, v6only);
-			close(fd);
-		}
-	}
+	for (v6only = 0; v6only < 2; v6only++)
+		dual_refuses(_metadata, v6only, "an IPv4 address alone");
 	allow_ping(_metadata);
 	for (kind = 0; kind < 2; kind++) {
 		fd = kind ? socket(AF_INET6, SOCK_RAW, IPPROTO_TEST) :

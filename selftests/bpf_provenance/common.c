@@ -92,6 +92,23 @@ int write_value(const char *path, const char *value)
 	return err;
 }
 
+long proc_status(pid_t pid, const char *field)
+{
+	char path[32], line[256];
+	size_t len = strlen(field);
+	long value = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && value < 0 && fgets(line, sizeof(line), f))
+		if (!strncmp(line, field, len) && line[len] == ':')
+			value = strtol(line + len + 1, NULL, 10);
+	if (f)
+		fclose(f);
+	return value;
+}
+
 int setting_change(struct setting *s, const char *path, const char *value)
 {
 	int fd, pipes[2], err;

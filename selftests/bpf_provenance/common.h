@@ -67,6 +67,9 @@ int storm_count(int usual);
 /* Write a file in /proc, /sys or similar, with one write(). */
 int write_value(const char *path, const char *value);
 
+/* The number in a field of /proc/PID/status, such as "VmRSS", or -1. */
+long proc_status(pid_t pid, const char *field);
+
 /*
  * A machine-wide setting, such as a sysctl, changed while a test needs it. A separate
  * process keeps the old value and writes it back on setting_restore(), or when the test

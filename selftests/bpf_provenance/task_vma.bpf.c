@@ -5,6 +5,7 @@
 #include <bpf/bpf_tracing.h>
 #include "bpf_experimental.h"
 #include "task_vma.h"
+#include "wait.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -411,22 +412,11 @@ SEC("?perf_event")
 int on_mm_lock_seq(void *ctx)
 {
 	struct file *file;
-	__u64 end;
-	int i, j;
 
 	if (!on_target() || !stepping || ++accesses != hold_at)
 		return 0;
 	*(volatile bool *)&waiting = true;
-	end = bpf_ktime_get_ns() + 10000000000ULL;
-	/* One loop has at most 8 million rounds, which can take less than a second. */
-	bpf_for(i, 0, 1 << 10) {
-		if (*(volatile bool *)&replaced || bpf_ktime_get_ns() > end)
-			break;
-		bpf_for(j, 0, 1 << 20)
-			if (*(volatile bool *)&replaced || bpf_ktime_get_ns() > end)
-				break;
-	}
-	replaced_first = *(volatile bool *)&replaced;
+	replaced_first = becomes_true(&replaced);
 	file = bpf_core_cast((void *)held_file, struct file);
 	is_other_file = file->f_inode->i_ino == other_ino;
 	return 0;

@@ -55,6 +55,19 @@ int BPF_PROG(read_opened, struct file *file)
 	return 0;
 }
 
+/* For five seconds. One loop has at most 8 million rounds: less than a second. */
+static bool wait_for_truncation(void)
+{
+	__u64 end = bpf_ktime_get_ns() + 5000000000ULL;
+	int i, j;
+
+	bpf_for(i, 0, 1 << 10)
+		bpf_for(j, 0, 1 << 20)
+			if (READ_ONCE(truncated) || bpf_ktime_get_ns() > end)
+				return READ_ONCE(truncated);
+	return false;
+}
+
 /* A file of one page, which user space truncates after the read. */
 SEC("?lsm/file_open")
 int BPF_PROG(hold_irqs_off, struct file *file)
@@ -62,9 +75,7 @@ int BPF_PROG(hold_irqs_off, struct file *file)
 	struct bpf_dynptr ptr;
 	struct folio *folio;
 	unsigned long flags;
-	__u64 end;
 	char c;
-	int i, j;
 
 	if (!is_test())
 		return 0;
@@ -76,16 +87,7 @@ int BPF_PROG(hold_irqs_off, struct file *file)
 		folio = file->f_mapping->i_pages.xa_head;
 		held_refs = BPF_CORE_READ(folio, _refcount.counter);
 		WRITE_ONCE(held_folio, (__u64)folio);
-		end = bpf_ktime_get_ns() + 5000000000ULL;
-		/* One loop has at most 8 million rounds: less than a second. */
-		bpf_for(i, 0, 1 << 10) {
-			if (READ_ONCE(truncated) || bpf_ktime_get_ns() > end)
-				break;
-			bpf_for(j, 0, 1 << 20)
-				if (READ_ONCE(truncated) || bpf_ktime_get_ns() > end)
-					break;
-		}
-		truncated_first = READ_ONCE(truncated);
+		truncated_first = wait_for_truncation();
 		WRITE_ONCE(putting, true);
 	}
 	bpf_dynptr_file_discard(&ptr);

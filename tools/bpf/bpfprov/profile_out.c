@@ -305,7 +305,8 @@ static void write_json_frame(FILE *out, const struct frame *f)
 		break;
 	case BPF:
 		t = &data.texts.life[f->where].text;
-		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"", t->addr + t->prefix);
+		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"",
+			t->addr + t->prefix);
 		if (t->id)
 			fprintf(out, ",\"id\":%u,\"sub_id\":%u", t->id, t->sub_id);
 		break;
