@@ -170,7 +170,7 @@ def table(args: argparse.Namespace) -> int:
     for kernel, run in (("base", base_run), ("the series", series_run)):
         for error in run.errors:
             tally.failed += 1
-            print(f"    FAILED: on {kernel}: {error}")
+            print(f"FAILED: on {kernel}: {error}")
     return tally.print()
 
 

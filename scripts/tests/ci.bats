@@ -112,9 +112,11 @@ run_two_programs()
 	ci run
 	[ "$status" = 1 ]
 	[ "${lines[-1]}" = "1 passed, 1 failed, 0 skipped" ]
+	[[ $output == *$'\nfailed:\n  p.b: on the series: fail'* ]]
 	rm "$CALLS.base"
 	ci run
 	[ "$status" = 1 ]
+	[[ $output == *$'\nfailed:\n  tests on base and series\n'* ]]
 	[ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
 }
 
@@ -403,7 +405,7 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	[[ $output == *" s  tests of the VM runner"* ]]
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
 	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
-	[[ $output == *"not run:"*"counts of the full tier"* ]]
+	[[ $output == *"failed:"*"  not ok 2 y"*"not run:"*"counts of the full tier"* ]]
 }
 
 @test "ci all: where a second kernel takes too long, the series is judged without base" {
