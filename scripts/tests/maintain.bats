@@ -79,6 +79,43 @@ bisect()
 	asked=$(paste -sd, "$HOME/asked" 2>/dev/null || true)
 }
 
+# series_test: the series that are built are in $asked.
+series_test()
+{
+	rm -f "$HOME/asked"
+	run "$HOME/repo/scripts/series" test
+	asked=$(paste -sd, "$HOME/asked" 2>/dev/null || true)
+}
+
+@test "series test: a recorded row for each series, not run again while its tree is the same" {
+	made_series
+	stubs
+	cp "$SCRIPTS/series-test" "$HOME/repo/scripts/"
+	cp "$SCRIPTS"/../vmtest/*.py "$HOME/repo/vmtest/"
+	mkdir -p "$HOME/repo/doc/results"
+	printf '%s\n' '<!-- series -->' '<!-- end of series -->' >"$HOME/repo/doc/results.md"
+	# shellcheck disable=SC2016
+	printf '%s\n' '#!/bin/bash' 'git -C "$BUILD/alone" log -1 --format=%s >>"$HOME/asked"' \
+		'! grep -q BROKEN "$BUILD"/alone/lib/*' >"$HOME/repo/scripts/build"
+	export toolchain_root=/
+	series_test
+	echo "$output"
+	[ "$status" = 0 ]
+	[ "$asked" = "selftests,selftests series-a" ]
+	[[ ${lines[-1]} =~ ^series-a\ +yes\ +yes\ +yes\ +none$ ]]
+	[ "$(grep -cE '^\| (selftests|series-a) \| [0-9a-f]{12} \| yes \| yes \| yes \| none \|$' "$HOME/repo/doc/results.md")" = 2 ]
+	series_test
+	[ "$status" = 0 ]
+	[ -z "$asked" ]
+	# Another tree, which does not build.
+	sed -i 's/int new;/int BROKEN;/' "$PATCHES"/series-a/lib-Add-new.c.patch
+	series_test
+	[ "$status" = 1 ]
+	[ "$asked" = "selftests series-a" ]
+	grep -qE '^series-a'$'\t''[0-9a-f]{12}'$'\t''yes'$'\t''no'$'\t''-'$'\t''-$' "$HOME/repo/doc/results/series-test.tsv"
+	[ "$(wc -l <"$HOME/repo/doc/results/series-test.tsv")" = 2 ]
+}
+
 @test "series rebase: onto a tree where lines moved" {
 	made_series
 	tiny_kernel "$HOME/new" 7.3.9
