@@ -19,6 +19,7 @@
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,7 @@
 #include <unistd.h>
 
 #include "autobind.h"
+#include "bpfprov_cli.skel.h"
 #include "kselftest_harness.h"
 #include "common.h"
 #include "elf_file.h"
@@ -3678,19 +3680,21 @@ TEST_F(profile, cold_header)
 /*
  * A build ID that gets into the cache between two lookups in one interrupt: that of the stack,
  * and the query for frames that it has no build ID for. Both read the same cache, so only
- * a race shows that the answer of the query is used.
+ * this shows that the answer of the query is used.
  */
 TEST_F(profile, by_query)
 {
 	struct procmap_query q = { .size = sizeof(q) };
+	unsigned long start, end, header = 0;
 	char id[64], path[32], line[PATH_MAX];
-	long long by_query;
+	struct bpfprov_cli *skel;
 	struct image image;
-	int maps, rd, wr;
-	unsigned int n;
 	struct tool t;
+	int maps, wr;
 	FILE *f;
 
+	if (libbpf_find_vmlinux_btf_id("bpf_task_vma_query", BPF_TRACE_FENTRY) < 0)
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
 	/* The child process gets the other CPU. */
 	if (pin_to_cpu(1))
 		SKIP(return, "needs CPUs 0 and 1");
@@ -3699,35 +3703,47 @@ TEST_F(profile, by_query)
 	snprintf(path, sizeof(path), "/proc/%d/maps", image.pid);
 	f = fopen(path, "re");
 	ASSERT_NE(NULL, f);
-	while (fgets(line, sizeof(line), f) && !strstr(line, image.file))
-		;
+	while (fgets(line, sizeof(line), f)) {
+		if (!strstr(line, image.file))
+			continue;
+		ASSERT_EQ(2, sscanf(line, "%lx-%lx ", &start, &end));
+		header = header ?: start;
+		if (strstr(line, " r-xp "))
+			break;
+	}
+	ASSERT_FALSE(feof(f));
 	fclose(f);
-	ASSERT_NE(NULL, strstr(line, image.file));
-	q.query_addr = strtoull(line, NULL, 16);
 	maps = open(path, O_RDONLY | O_CLOEXEC);
-	rd = open(image.file, O_RDONLY | O_CLOEXEC);
-	ASSERT_LE(0, rd);
-	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "999", "-d", "6", "-p",
+	skel = bpfprov_cli__open_and_load();
+	ASSERT_NE(NULL, skel);
+	skel->bss->target = image.pid;
+	skel->bss->start = start;
+	skel->bss->end = end;
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
 							 PID(image.pid), "--format", "json")));
 	ASSERT_TRUE(tool_says(&t, " Hz"));
-	for (n = 0; !has_ended(&t); n++) {
-		/* Forget it, evict the header, and have it read again. */
-		wr = open(image.file, O_WRONLY | O_CLOEXEC);
-		ASSERT_LE(0, wr);
-		close(wr);
-		posix_fadvise(rd, 0, 4096, POSIX_FADV_DONTNEED);
-		q.build_id_addr = (uintptr_t)id;
-		q.build_id_size = sizeof(id);
-		ASSERT_EQ(0, ioctl(maps, PROCMAP_QUERY, &q));
-		ASSERT_EQ(20, q.build_id_size);
-	}
+	ASSERT_EQ(0, bpfprov_cli__attach(skel));
+	/* Evict the header, and then forget the build ID: the next stack is without it. */
+	ASSERT_TRUE(drop_header(image.file));
+	wr = open(image.file, O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, wr);
+	close(wr);
+	while (!READ_ONCE(skel->bss->waiting) && !has_ended(&t))
+		sched_yield();
+	q.query_addr = header;
+	q.build_id_addr = (uintptr_t)id;
+	q.build_id_size = sizeof(id);
+	EXPECT_EQ(0, ioctl(maps, PROCMAP_QUERY, &q));
+	EXPECT_EQ(20, q.build_id_size);
+	WRITE_ONCE(skel->bss->filled, true);
+	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t));
-	by_query = said_number(t.errors, " taken with the sample, ");
-	TH_LOG("%lld build IDs by a query, %u times read", by_query, n);
-	EXPECT_LT(0, by_query) TH_LOG("no build ID came from a query");
+	EXPECT_TRUE(skel->bss->filled_first);
+	EXPECT_LT(0, said_number(t.errors, " taken with the sample, "))
+		TH_LOG("no build ID came from a query: %s", t.errors);
 	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON));
 	tool_free(&t);
-	close(rd);
+	bpfprov_cli__destroy(skel);
 	close(maps);
 	image_end(&image);
 }
