@@ -286,6 +286,7 @@ setup() { sandbox; }
 @test "series: clean removes nothing but its own, and nothing that git cannot read" {
 	made_series
 	common worktree "$BUILD/mutants" series
+	common worktree "$BUILD/alone" base
 	echo precious >"$BUILD/precious"
 	flock "$BUILD/lock" "$SCRIPTS/series" clean && false
 	[ -f "$LINUX/lib/a.c" ]
@@ -561,11 +562,24 @@ setup() { sandbox; }
 	"$SCRIPTS/series" check
 }
 
+@test "series symbols, mutants --check: without build/linux, the message names the remedy" {
+	tiny_kernel "$BATS_TEST_TMPDIR/linux-7.3.4"
+	# shellcheck disable=SC2119
+	base_file
+	local command
+	for command in "series symbols" "mutants --check"; do
+		# shellcheck disable=SC2086  # words on purpose
+		run "$SCRIPTS"/$command
+		[ "$status" = 1 ]
+		[[ $output == "${command% *}: error: no build/linux: run make edit" ]]
+	done
+}
+
 @test "series queue: what waits, and for what" {
 	made_series
 	run "$SCRIPTS/series" queue
 	[ "$status" = 0 ]
-	[[ $output == *"now "*"selftests "*"waits "*"series-a "*"waits for selftests"* ]]
+	[[ $output == *"now "*"selftests "*" 1 patch"$'\n'"waits "*"series-a "*" 2 patches, waits for selftests"* ]]
 	echo "state: applied" >>"$PATCHES/selftests/header"
 	run "$SCRIPTS/series" queue
 	[[ $output == *"applied "*"selftests "*"now "*"series-a "* ]]
