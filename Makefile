@@ -8,8 +8,8 @@ help:
 	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
 	@echo '                       with KCSAN; odd configurations (scripts/ci debug: only that one)'
 	@echo 'make bench             instructions per operation, base against series'
-	@echo 'make apply KERNEL=DIR  put the series on a kernel tree of yours'
-	@echo 'make edit              the series as commits in build/linux, and how to change them'
+	@echo 'make apply KERNEL=DIR  apply all patches to a kernel tree of yours'
+	@echo 'make edit              all patches as commits in build/linux, and how to change them'
 	@echo 'make export            write patches/ and the copies from build/linux'
 	@echo 'make clean             remove build/ (the cache stays: scripts/fetch --help)'
 	@echo
