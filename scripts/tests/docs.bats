@@ -72,7 +72,7 @@ commands()
 	cp -r "$dir/linux" "$dir/source"
 	cp -r "$dir/linux" "$dir/newer"
 	sed -i 's/^SUBLEVEL = .*/SUBLEVEL = 99/' "$dir/newer/Makefile"
-	for tree in linux bpf-next; do
+	for tree in linux net; do
 		[ -d "$dir/$tree" ] || cp -r "$dir/linux" "$dir/$tree"
 		rm -rf "$dir/$tree/.git"
 		git -C "$dir/$tree" init -q
@@ -83,8 +83,8 @@ commands()
 		git -C "$dir/$tree" tag v7.3.4
 	done
 	# Without these, get_maintainer.pl does not take it for a kernel tree.
-	mkdir -p "$dir"/bpf-next/{Documentation,arch,include,drivers,fs,init,ipc,kernel,lib,scripts}
-	touch "$dir"/bpf-next/{COPYING,CREDITS,README}
+	mkdir -p "$dir"/net/{Documentation,arch,include,drivers,fs,init,ipc,kernel,lib,scripts}
+	touch "$dir"/net/{COPYING,CREDITS,README}
 	# COMMIT is the last one that touches the file which was edited.
 	{
 		printf '%s\n' 'set -eu' 'edit() { echo "/* edited */" >>"$1"; }'
@@ -98,7 +98,7 @@ commands()
 			esac
 			sed -E -e 's/\bFILE\b/net\/core\/filter.c/; s/^\$EDITOR /edit /' \
 				-e 's/fixup=COMMIT/fixup=$(git log -1 --format=%h -- net\/core\/filter.c)/' \
-				-e "s,/path/to/newer/linux,$dir/newer,; s,/path/to/linux,$dir/linux,; s,~/bpf-next,$dir/bpf-next," <<<"$f"
+				-e "s,/path/to/newer/linux,$dir/newer,; s,/path/to/linux,$dir/linux,; s,~/net,$dir/net," <<<"$f"
 		done
 	} >"$dir/script"
 	grep -q '^make export' "$dir/script"

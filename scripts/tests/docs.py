@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Iterator
 
 # Programs of the host, whose options are not checked.
-HOST = {"git", "cd", "$EDITOR", "head", "echo", "java"}
+HOST = {"git", "cd", "$EDITOR", "head", "echo", "java", "mkdir", "ip"}
 SEPARATORS = {"&&", "|", ";"}
 # Options of vmtest.sh whose values are checked.
 FLAVOURS = ("-f", "--flavour")
