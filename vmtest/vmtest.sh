@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 # usage: vmtest.sh [options] [-- command...]
 #
-# Boot a kernel of the series in QEMU and run a command in it, by default every
+# Boot a kernel in QEMU and run a command in it, by default every
 # program of the selftest target bpf_provenance.
 #
 #   -f, --flavour NAME   base, series (default), or another of scripts/build --help;
 #                        built first if anything changed
 #   -k, --kernel FILE    this bzImage instead; nothing is built
 #       --no-build       use the kernel and the tests that are there
-#   -t, --test PROG[.TEST][,...]   only these
-#   -x, --exclude PROG.TEST[,...]  all but these
+#   -t, --test NAME[,...]     only these
+#   -x, --exclude NAME[,...]  all but these; NAME is PROGRAM, all tests of a program, or
+#                        PROGRAM[.FIXTURE[.VARIANT]].TEST
 #   -s, --shell          an interactive shell instead (exit or Ctrl-D ends it, and is 0)
 #       --gdb            wait for a debugger on localhost:1234
 #       --accel WHICH    auto (default; tries KVM by booting it), kvm, tcg
@@ -38,7 +39,8 @@
 #      do not build
 #   3  the guest did not boot in time
 #   4  the kernel panicked or oopsed
-#   5  a splat on the console (vmtest/splats.deny), even if all tests pass
+#   5  a splat (warning or report of a sanitizer, see vmtest/splats.deny) on the console,
+#      even if all tests pass
 #   6  the VM ended without a status line
 #   7  silence or the test time-out
 #   8  the results are incomplete: no KTAP, a short plan, a test without result
@@ -46,11 +48,13 @@
 #  10  --expect-panic, and the kernel did not die that way
 # 130  interrupted; 143 terminated
 #
-# QEMU and KVM name the emulator, or a script that becomes it with exec, and the device
-# node to take instead of vmtest/qemu and /dev/kvm; KVM_PROBE_TIMEOUT the seconds in which
-# a guest must come up with KVM; SELFTESTS an installed kselftest directory. FUZZ_SEED,
-# FUZZ_SECONDS, STORM_SECONDS and TIMEOUT_SCALE (by which a test's own time-out is
-# multiplied) are handed to the tests.
+# Environment:
+#   QEMU               QEMU's x86 emulator, or a script that calls it with exec (vmtest/qemu)
+#   KVM                KVM's device node (/dev/kvm)
+#   KVM_PROBE_TIMEOUT  emulation is used if no guest boots with KVM in so many seconds (6)
+#   SELFTESTS          an installed kselftest directory (build/out/series/selftests)
+#   FUZZ_SEED, FUZZ_SECONDS, STORM_SECONDS  passed to the tests
+#   TIMEOUT_SCALE      also passed; a test's own time-out is multiplied by it
 #
 # A flavour's needs are in its vmtest/kconfig/FLAVOUR.config, as lines "# vmtest: WORD...":
 # options, which those of the command line override, and NAME=VALUE for the tests, which
