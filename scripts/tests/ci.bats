@@ -175,6 +175,13 @@ run_two_programs()
 	[[ $output == *"q: changed since the results of base were recorded"* ]]
 	[[ $output == *"not run:"*"tests of q on base (changed since"* ]]
 	[ "${lines[-1]}" = "3 passed, 0 failed, 1 skipped" ]
+	# And so does an edit of the tool that it tests.
+	git -C "$top/build/linux" checkout -q .
+	mkdir -p "$top/build/linux/tools/bpf/q"
+	echo x >"$top/build/linux/tools/bpf/q/q.c"
+	ci run --again
+	[ "$status" = 0 ]
+	[[ $output == *"not run:"*"tests of q on base (changed since"* ]]
 	# It must pass on the series, and a test without a row is red.
 	sed -i '/^q.c/d' "$top/vmtest/expect.base"
 	ci run --again
