@@ -15,6 +15,7 @@ complete_words()
 	run bash -uc '
 		. "$0/bash-completion"
 		complete -p bpfprov >/dev/null
+		compopt() { echo "$*" >>compopt; }
 		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
 		_bpfprov
 		printf "%s\n" "${COMPREPLY[@]}" | sort -u' "$TOOL" "$@"
@@ -71,6 +72,11 @@ make_tool()
 	touch out.folded
 	complete_words bpfprov profile -o out
 	[ "$output" = out.folded ]
+	# bash quotes names: this one is not a command.
+	touch 'a;id;'
+	complete_words bpfprov profile -o a
+	[ "$output" = 'a;id;' ]
+	[ "$(cat compopt)" = $'-o filenames\n-o filenames' ]
 	complete_words bpfprov profile --pid $$
 	grep -qx $$ <<<"$output"
 	complete_words bpfprov profile -F ""

@@ -77,6 +77,9 @@ struct tool {
 /* Capabilities that user nobody keeps, one bit each. */
 static uint64_t keep_caps;
 
+/* RLIMIT_NOFILE of the tool; 0: keep it. */
+static rlim_t max_files;
+
 static int become_nobody(void)
 {
 	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -123,6 +126,8 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 		dup2(fds[1], STDERR_FILENO);
 		setenv("TERM", "xterm", 1);	/* not a terminal: still no colours */
 		if (nobody && become_nobody())
+			_exit(126);
+		if (max_files && setrlimit(RLIMIT_NOFILE, &(struct rlimit){ max_files, max_files }))
 			_exit(126);
 		execv(TOOL, argv);
 		_exit(127);
@@ -810,6 +815,62 @@ TEST_F(maps, many_headers)
 	tool_free(&t);
 	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &r));
 	EXPECT_GT(100 << 10, r.ru_maxrss) TH_LOG("%ld KiB", r.ru_maxrss);
+	mapped_end(&mapped);
+}
+
+/* In KiB: of the tool and its children. The files in the tests would take some 600 MiB. */
+#define MAX_TAKEN	(200 << 10)
+
+/* Make @fd an ELF file with 600 overlapping notes of 1 MiB. All but the headers are a hole. */
+static int write_many_notes(int fd)
+{
+	const off_t size = 1 << 20, notes = 64 << 10;
+	const ElfW(Ehdr) e = {
+		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_phoff = sizeof(e),
+		.e_ehsize = sizeof(e),
+		.e_phentsize = sizeof(ElfW(Phdr)),
+		.e_phnum = 600,
+	};
+	ElfW(Phdr) p = { .p_type = PT_NOTE, .p_filesz = size, .p_memsz = size, .p_align = 4 };
+	int i;
+
+	if (pwrite(fd, &e, sizeof(e), 0) != sizeof(e))
+		return -1;
+	for (i = 0; i < e.e_phnum; i++) {
+		/* Not the same, which libelf would read once. */
+		p.p_offset = notes + 8 * i;
+		if (pwrite(fd, &p, sizeof(p), e.e_phoff + i * sizeof(p)) != sizeof(p))
+			return -1;
+	}
+	return ftruncate(fd, p.p_offset + size);
+}
+
+/* A file of any user that has many notes: they are not all kept in memory. */
+TEST_F(maps, many_notes)
+{
+	struct mapped mapped;
+	char line[PATH_MAX];
+	struct rusage r;
+	struct tool t;
+	int fd;
+
+	ASSERT_EQ(0, mapped_start(&mapped, "many"));
+	fd = open(mapped.file, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, write_many_notes(fd));
+	close(fd);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--no-query", PID(getpid()))));
+	ASSERT_NE(NULL, find_line(t.out, mapped.file, "", line, sizeof(line)));
+	EXPECT_NE(NULL, strstr(line, " - "));
+	/* Control: other files have their build IDs. */
+	ASSERT_NE(NULL, find_line(t.out, "r-xp", "/bpfprov_cli", line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(line, " - "));
+	tool_free(&t);
+	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &r));
+	EXPECT_GT(MAX_TAKEN, r.ru_maxrss) TH_LOG("%ld KiB", r.ru_maxrss);
 	mapped_end(&mapped);
 }
 
@@ -2158,6 +2219,163 @@ TEST_F(confine, answers6)
 	close(server);
 }
 
+/* send() with a control message: it runs the hooks of sendmsg(), although there is a peer. */
+static ssize_t send_with_control(int fd, int level, int type)
+{
+	char control[CMSG_SPACE(sizeof(int))] = {};
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	return sendmsg(fd, &msg, 0);
+}
+
+/* The peer stays the one that the task connected to, whatever it sends. */
+TEST_F(confine, answers_after_control)
+{
+	static const struct {
+		const char *server, *to;
+		int family, level, type;
+	} cases[] = {
+		{ ADDR2, "127.0.0.53", AF_INET, IPPROTO_IP, IP_TOS },
+		{ ADDR2_6, "::1", AF_INET6, IPPROTO_IPV6, IPV6_TCLASS },
+	};
+	int server[ARRAY_LEN(cases)], s, i, j;
+	struct pollfd p = { .events = POLLIN };
+	union addr to, from;
+	socklen_t len;
+	struct tool t;
+	char c;
+
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	ASSERT_EQ(0, add_address6(ADDR2_6));
+	/* The servers belong to the root cgroup. */
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+	for (i = 0; i < (int)ARRAY_LEN(cases); i++) {
+		server[i] = udp_on(cases[i].server, 5300);
+		ASSERT_LE(0, server[i]);
+	}
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1, "--ip", ADDR1_6,
+					"--map", "localhost:53=" ADDR2 ":5300",
+					"--map", "localhost:53=[" ADDR2_6 "]:5300")));
+	tool_free(&t);
+	for (i = 0; i < (int)ARRAY_LEN(cases); i++) {
+		s = socket(cases[i].family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_LE(0, s);
+		ASSERT_EQ(0, connect(s, &to.sa, make_addr(&to, cases[i].to, 53)));
+		for (j = 0; j < 2; j++) {
+			len = sizeof(from);
+			ASSERT_EQ(0, getpeername(s, &from.sa, &len));
+			EXPECT_TRUE(same_ip(&from, cases[i].to)) TH_LOG("%s", cases[i].to);
+			ASSERT_EQ(1, send_with_control(s, cases[i].level, cases[i].type));
+			len = sizeof(from);
+			p.fd = server[i];
+			ASSERT_EQ(1, poll(&p, 1, 20000));
+			ASSERT_EQ(1, recvfrom(server[i], &c, 1, 0, &from.sa, &len));
+			ASSERT_EQ(1, sendto(server[i], "y", 1, 0, &from.sa, len));
+			len = sizeof(from);
+			p.fd = s;
+			ASSERT_EQ(1, poll(&p, 1, 20000));
+			ASSERT_EQ(1, recvfrom(s, &c, 1, 0, &from.sa, &len));
+			EXPECT_TRUE(same_ip(&from, cases[i].to)) TH_LOG("from %s", cases[i].to);
+		}
+		close(s);
+		close(server[i]);
+	}
+}
+
+#ifndef IPPROTO_L2TP
+#define IPPROTO_L2TP 115
+#endif
+
+/* L2TP over IP needs no capability, and has no hook for addresses. */
+TEST_F(confine, other_protocols)
+{
+	static const int types[][2] = {
+		{ SOCK_STREAM, IPPROTO_TCP }, { SOCK_DGRAM, IPPROTO_UDP },
+		{ SOCK_STREAM, IPPROTO_SCTP }, { SOCK_SEQPACKET, IPPROTO_SCTP },
+		{ SOCK_STREAM, IPPROTO_MPTCP }, { SOCK_RAW, IPPROTO_ICMP },
+	};
+	bool there[ARRAY_LEN(types)];
+	struct tool t;
+	int i, fd;
+
+	for (i = 0; i < (int)ARRAY_LEN(types); i++) {
+		fd = socket(AF_INET, types[i][0], types[i][1]);
+		there[i] = fd >= 0;
+		close(fd);
+	}
+	fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_L2TP);
+	if (fd < 0)
+		SKIP(return, "needs CONFIG_L2TP_IP");
+	close(fd);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_EQ(-1, socket(AF_INET, SOCK_DGRAM, IPPROTO_L2TP));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-1, socket(AF_INET6, SOCK_DGRAM, IPPROTO_L2TP));
+	EXPECT_EQ(EPERM, errno);
+	for (i = 0; i < (int)ARRAY_LEN(types); i++) {
+		fd = socket(AF_INET, types[i][0], types[i][1]);
+		EXPECT_EQ(there[i], fd >= 0) TH_LOG("type %d, protocol %d", types[i][0], types[i][1]);
+		close(fd);
+	}
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_NE(NULL, strstr(t.out, " create ")) TH_LOG("%s", t.out);
+	tool_free(&t);
+}
+
+#define PINS "/sys/fs/bpf/bpfprov"
+
+/* A BPF file system can be writable for all: a task may make the directory first. */
+TEST_F(confine, directory_of_others)
+{
+	struct tool t;
+	int i;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, i ? chmod(PINS, 0777) : chown(PINS, 65534, 65534));
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+		EXPECT_NE(NULL, strstr(t.errors, PINS ": other users can change it"))
+			TH_LOG("%s", t.errors);
+		tool_free(&t);
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
+		EXPECT_STREQ("", t.out);
+		tool_free(&t);
+		ASSERT_EQ(0, chown(PINS, 0, 0));
+		ASSERT_EQ(0, chmod(PINS, 0700));
+	}
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	tool_free(&t);
+}
+
+/* The root cgroup has all processes: neither an empty name nor --self stands for it. */
+TEST_F(confine, root_cgroup)
+{
+	struct tool t;
+
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "", "--ip", ADDR1)));
+	EXPECT_NE(NULL, strstr(t.errors, "the name of the cgroup is empty")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/cgroup.procs", "0"));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "--self", "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_STREQ("0.0.0.0", bound_to("0.0.0.0", 0, NULL));
+	ASSERT_EQ(0, write_value("/sys/fs/cgroup/" CGROUP "/cgroup.procs", "0"));
+	EXPECT_EQ(USAGE, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1,
+					   "--map", "localhost:53=[" ADDR2_6 "]:53")));
+	tool_free(&t);
+}
+
 /*
  * A dual-stack socket that is bound to any address gets the cgroup's address of each
  * family, if supported: a server on :: is reachable over IPv4, at that address.
@@ -2466,6 +2684,7 @@ static int enter(const char *procs)
 }
 
 #define ROOT_PROCS	"/sys/fs/cgroup/cgroup.procs"
+#define PROCS		"/sys/fs/cgroup/" CGROUP "/cgroup.procs"
 #define CHILD		"/sys/fs/cgroup/" CGROUP "/child"
 
 /*
@@ -2562,7 +2781,7 @@ TEST_F(confine, other_addresses)
 	/* The socket of a child cgroup, in a process that left it. */
 	out = spawn_listener(8010, CHILD "/cgroup.procs");
 	ASSERT_LT(0, out);
-	ASSERT_EQ(0, enter("/sys/fs/cgroup/" CGROUP "/cgroup.procs"));
+	ASSERT_EQ(0, enter(PROCS));
 	away = spawn_listener(8011, NULL);
 	ASSERT_LT(0, away);
 	cases[ELSEWHERE].pid = away;
@@ -2607,6 +2826,241 @@ TEST_F(confine, other_addresses)
 	close(raw);
 	close(s);
 	rmdir(CHILD);
+}
+
+/* A socket of the root cgroup, in this process in CGROUP. */
+static int passed_in(int port)
+{
+	int s = -1;
+
+	if (!enter(ROOT_PROCS))
+		s = listener("0.0.0.0", port);
+	return enter(PROCS) ? -1 : s;
+}
+
+struct unsharer {
+	int flags;
+	int port;	/* 0: do not listen */
+	int err;
+	pthread_barrier_t done;
+};
+
+static void *unshare_and_wait(void *arg)
+{
+	struct unsharer *u = arg;
+
+	u->err = unshare(u->flags) || (u->port && listener("0.0.0.0", u->port) < 0) ? -errno : 0;
+	pthread_barrier_wait(&u->done);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static int start_unsharer(struct unsharer *u)
+{
+	pthread_t thread;
+	int err;
+
+	pthread_barrier_init(&u->done, NULL, 2);
+	err = pthread_create(&thread, NULL, unshare_and_wait, u);
+	if (err)
+		return -err;
+	pthread_barrier_wait(&u->done);
+	return u->err;
+}
+
+static bool is_zombie(pid_t pid)
+{
+	char path[32], stat[128] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f && !fgets(stat, sizeof(stat), f))
+		*stat = 0;
+	if (f)
+		fclose(f);
+	return strstr(stat, ") Z ");
+}
+
+/* A process with a socket that was passed in. Its first thread ends, another one waits. */
+static pid_t spawn_headless(int port)
+{
+	static struct unsharer second;
+	double end = now() + 20 * timeout_scale();
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (passed_in(port) < 0 || start_unsharer(&second))
+			_exit(1);
+		syscall(SYS_exit, 0);
+	}
+	while (pid > 0 && !is_zombie(pid)) {
+		if (now() > end) {
+			end_process(pid);
+			return -1;
+		}
+		sched_yield();
+	}
+	return pid;
+}
+
+/*
+ * Threads with their own table of descriptors, or network namespace, and one that outlives the
+ * first thread of its process: their sockets are listed, once.
+ */
+TEST_F(confine, threads)
+{
+	struct unsharer files = { .flags = CLONE_FILES };
+	struct unsharer shared = {};
+	struct unsharer netns = { .flags = CLONE_NEWNET, .port = 8013 };
+	char self_pid[16], line[1024];
+	pid_t headless;
+	struct tool t;
+	const char *p;
+	int s;
+
+	s = passed_in(8012);
+	ASSERT_LE(0, s);
+	ASSERT_EQ(0, start_unsharer(&files));
+	close(s);
+	ASSERT_EQ(0, start_unsharer(&shared));
+	ASSERT_EQ(0, start_unsharer(&netns));
+	headless = spawn_headless(8014);
+	ASSERT_LT(0, headless);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	snprintf(self_pid, sizeof(self_pid), "[%d]", getpid());
+	EXPECT_TRUE(is_listed(t.errors, "tcp 0.0.0.0:8012", self_pid)) TH_LOG("%s", t.errors);
+	EXPECT_TRUE(is_listed(t.errors, "tcp 0.0.0.0:8013", self_pid)) TH_LOG("%s", t.errors);
+	snprintf(self_pid, sizeof(self_pid), "[%d]", headless);
+	EXPECT_TRUE(is_listed(t.errors, "tcp 0.0.0.0:8014", self_pid)) TH_LOG("%s", t.errors);
+	p = find_line(t.errors, " 0.0.0.0:8014 ", "", line, sizeof(line));
+	EXPECT_TRUE(!p || !find_line(p, " 0.0.0.0:8014 ", "", line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(t.errors, "could not be listed"));
+	tool_free(&t);
+	end_process(headless);
+}
+
+/* Move to the cgroup that is @levels below CGROUP, in directories with long names. */
+static int enter_deep(int levels, const char *name)
+{
+	int i, err = chdir("/sys/fs/cgroup/" CGROUP);
+
+	for (i = 0; i < levels && !err; i++) {
+		err = mkdir(name, 0755) && errno != EEXIST;
+		err = err || chdir(name);
+	}
+	return err ? -errno : enter("cgroup.procs");
+}
+
+/* Remove these cgroups, of which some may be missing. Changes the directory. */
+static void remove_deep(const char *name)
+{
+	double end = now() + 20 * timeout_scale();
+
+	if (chdir("/sys/fs/cgroup/" CGROUP))
+		return;
+	while (!chdir(name))
+		;
+	/* A process that has ended may be there for a while. */
+	while (!chdir("..") && (!rmdir(name) || errno == EBUSY) && now() < end) {
+		if (!access(name, F_OK) && chdir(name))
+			break;
+	}
+}
+
+/* Cgroups with paths that are longer than the array in the policy, or than open() takes. */
+TEST_F(confine, deep)
+{
+	static const struct {
+		int levels, port;
+	} cases[] = { { 4, 8015 }, { 24, 8016 } };
+	char name[201] = "", who[16], socket_at[32];
+	int fds[2], s, dir;
+	struct tool t;
+	pid_t pid;
+	size_t i;
+	char c;
+
+	memset(name, 'd', sizeof(name) - 1);
+	dir = open(".", O_PATH | O_CLOEXEC);
+	ASSERT_LE(0, dir);
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		s = passed_in(cases[i].port);
+		ASSERT_LE(0, s);
+		ASSERT_EQ(0, pipe2(fds, O_CLOEXEC));
+		pid = fork();
+		if (!pid) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			if (enter_deep(cases[i].levels, name) || write(fds[1], "", 1) != 1)
+				_exit(1);
+			for (;;)
+				pause();
+		}
+		close(s);
+		close(fds[1]);
+		EXPECT_EQ(1, read(fds[0], &c, 1));
+		close(fds[0]);
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+		snprintf(who, sizeof(who), "[%d]", pid);
+		snprintf(socket_at, sizeof(socket_at), "tcp 0.0.0.0:%d", cases[i].port);
+		EXPECT_TRUE(is_listed(t.errors, socket_at, who)) TH_LOG("%s", t.errors);
+		EXPECT_EQ(NULL, strstr(t.errors, "may be missing")) TH_LOG("%s", t.errors);
+		tool_free(&t);
+		end_process(pid);
+		remove_deep(name);
+		ASSERT_EQ(0, fchdir(dir));
+	}
+	close(dir);
+}
+
+/*
+ * More network namespaces than the tool can have open files. With even fewer files, a warning
+ * reports that sockets are missing from the list.
+ */
+TEST_F(confine, few_files)
+{
+	enum { FILES = 64, PROCESSES = 70, LEFT = 2, PORT = 8100 };
+	pid_t pids[PROCESSES];
+	bool warned = false;
+	char socket_at[32];
+	int i, listed, rc;
+	struct tool t;
+
+	for (i = 0; i < PROCESSES; i++) {
+		pids[i] = spawn_listener(PORT + i, NULL);
+		ASSERT_LT(0, pids[i]);
+	}
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	max_files = FILES;
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	for (i = 0; i < PROCESSES; i++) {
+		snprintf(socket_at, sizeof(socket_at), "tcp 0.0.0.0:%d", PORT + i);
+		EXPECT_TRUE(is_listed(t.out, socket_at, ""))
+			TH_LOG("%s is missing: %s", socket_at, t.errors);
+	}
+	EXPECT_EQ(NULL, strstr(t.errors, "could not be listed")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	for (i = LEFT; i < PROCESSES; i++)
+		end_process(pids[i]);
+	for (max_files = 4; max_files < 32; max_files++) {
+		rc = tool_run(&t, ARGS("confine", CGROUP, "--show"));
+		for (i = listed = 0; i < LEFT; i++) {
+			snprintf(socket_at, sizeof(socket_at), "tcp 0.0.0.0:%d", PORT + i);
+			listed += is_listed(t.out, socket_at, "");
+		}
+		EXPECT_TRUE(rc || listed == LEFT || strstr(t.errors, "could not be listed") ||
+			    strstr(t.errors, "may be missing"))
+			TH_LOG("%d files: %s%s", (int)max_files, t.out, t.errors);
+		warned |= !!strstr(t.errors, "could not be listed: Too many open files");
+		tool_free(&t);
+	}
+	max_files = 0;
+	EXPECT_TRUE(warned);
+	for (i = 0; i < LEFT; i++)
+		end_process(pids[i]);
 }
 
 /* --- profile --------------------------------------------------------------------------------- */
@@ -3520,6 +3974,121 @@ TEST_F_TIMEOUT(profile, hostile_files, 120)
 	setting_restore(&overcommit);
 }
 
+/* Wait until a process has run for that long. The CPUs may be busy. */
+static bool wait_for_cpu_time(pid_t pid, double seconds)
+{
+	double end = now() + 40 * timeout_scale();
+	struct timespec ts;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
+		return false;
+	seconds += ts.tv_sec + ts.tv_nsec / 1e9;
+	while (now() < end) {
+		if (clock_gettime(clock, &ts))
+			return false;
+		if (ts.tv_sec + ts.tv_nsec / 1e9 >= seconds)
+			return true;
+		poll(NULL, 0, 10);
+	}
+	return false;
+}
+
+/* A child process of @pid, with @busy one that has a child itself; 0: none. */
+static pid_t child_of(pid_t pid, bool busy)
+{
+	DIR *d = opendir("/proc");
+	pid_t found = 0, p;
+	struct dirent *e;
+
+	while (d && !found && (e = readdir(d))) {
+		p = atoi(e->d_name);
+		if (p > 0 && busy)
+			p = proc_status(p, "PPid");
+		if (p > 0 && proc_status(p, "PPid") == pid)
+			found = p;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/*
+ * A file of any user that has many notes is mapped while the tool samples: they are not all
+ * kept in memory, and the child that reads them has a limit.
+ */
+TEST_F(profile, many_notes)
+{
+	struct pollfd p = { .fd = inotify_init1(IN_CLOEXEC), .events = POLLIN };
+	struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+	struct mapped mapped;
+	struct target target;
+	struct tool t;
+	void *page;
+	pid_t child;
+	long kib;
+	int fd;
+
+	if (p.fd < 0)
+		SKIP(return, "needs CONFIG_INOTIFY_USER");
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", NULL));
+	ASSERT_EQ(0, mapped_start(&mapped, "many"));
+	fd = open(mapped.file, O_RDWR | O_CLOEXEC);
+	ASSERT_EQ(0, write_many_notes(fd));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+							 PID(target.pid), "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	child = child_of(t.pid, false);
+	ASSERT_LT(0, child);
+	EXPECT_EQ(0, prlimit(child, RLIMIT_DATA, NULL, &limit));
+	EXPECT_NE(RLIM_INFINITY, limit.rlim_cur);
+	ASSERT_LE(0, inotify_add_watch(p.fd, mapped.file, IN_CLOSE_NOWRITE));
+	page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	/* The child has read it. */
+	EXPECT_EQ(1, poll(&p, 1, 60000));
+	kib = proc_status(child, "VmHWM");
+	EXPECT_LT(0, kib);
+	EXPECT_GT(MAX_TAKEN, kib) TH_LOG("%ld KiB", kib);
+	EXPECT_TRUE(wait_for_cpu_time(target.pid, 1));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	/* Control: the names of other files are found. */
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	munmap(page, 4096);
+	close(fd);
+	close(p.fd);
+	mapped_end(&mapped);
+	target_end(&target);
+}
+
+/* No child process can be created to read files: that is the reason that is counted. */
+TEST_F(profile, no_child)
+{
+	struct rlimit limit;
+	struct target target;
+	struct tool t;
+
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", NULL));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+							 PID(target.pid), "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_TRUE(wait_for_cpu_time(target.pid, 1));
+	/* It gets no further descriptors, as for the socket to the child. */
+	ASSERT_EQ(0, prlimit(t.pid, RLIMIT_NOFILE, NULL, &limit));
+	limit.rlim_cur = 0;
+	ASSERT_EQ(0, prlimit(t.pid, RLIMIT_NOFILE, &limit, NULL));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, "a child process, to read files: "));
+	EXPECT_LT(0, count_outcome(t.out, "not looked up: for want of resources"))
+		TH_LOG("%s", t.errors);
+	EXPECT_EQ(0, count_outcome(t.out, "not looked up: interrupted"));
+	tool_free(&t);
+	target_end(&target);
+}
+
 /* A debug file without a build ID is found by its checksum, which is not read of any size. */
 TEST_F_TIMEOUT(profile, debug_link, 120)
 {
@@ -3619,24 +4188,100 @@ static void image_end(struct image *m)
 	rmdir(m->dir);
 }
 
-/* Wait until a process has run for that long. The CPUs may be busy. */
-static bool wait_for_cpu_time(pid_t pid, double seconds)
-{
-	double end = now() + 40 * timeout_scale();
-	struct timespec ts;
-	clockid_t clock;
+/* More than the tool searches in a process. */
+#define CROWD	5000
 
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &ts))
-		return false;
-	seconds += ts.tv_sec + ts.tv_nsec / 1e9;
-	while (now() < end) {
-		if (clock_gettime(clock, &ts))
-			return false;
-		if (ts.tv_sec + ts.tv_nsec / 1e9 >= seconds)
-			return true;
-		poll(NULL, 0, 10);
+/*
+ * Likewise, above CROWD other mappings. With @writes, the process keeps the file open for
+ * writing.
+ */
+static int crowd_start(struct image *m, int prot, bool writes)
+{
+	int fd, i, ready[2];
+	uintptr_t at;
+	char c;
+
+	m->pid = -1;
+	if (scratch_dir(m->dir, sizeof(m->dir)) || pipe2(ready, O_CLOEXEC))
+		return -1;
+	snprintf(m->file, sizeof(m->file), "%s/image", m->dir);
+	if (copy_file("/proc/self/exe", m->file) || change_build_id(m->file))
+		return -1;
+	m->pid = fork();
+	if (!m->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+		for (i = 0; i < CROWD; i++) {
+			at = (1UL << 32) + i * 65536UL;
+			if (mmap((void *)at, 4096, prot, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd,
+				 0) != (void *)at)
+				_exit(1);
+		}
+		if (writes && open(m->file, O_RDWR | O_CLOEXEC) < 0)
+			_exit(1);
+		spin_mapped(m->file, ready[1]);
 	}
-	return false;
+	close(ready[1]);
+	i = read(ready[0], &c, 1);
+	close(ready[0]);
+	return i == 1 ? 0 : -1;
+}
+
+/* A process with more mappings than are searched is counted. Those of data do not count. */
+TEST_F(profile, many_mappings)
+{
+	static const int prot[] = { PROT_READ, PROT_READ | PROT_EXEC };
+	struct image image;
+	struct tool t;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(prot); i++) {
+		ASSERT_EQ(0, crowd_start(&image, prot[i], false));
+		EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(image.pid),
+						"--format", "json")));
+		EXPECT_EQ(!!(prot[i] & PROT_EXEC),
+			  !!strstr(t.errors, ": 1 processes have too many mappings"))
+			TH_LOG("case %zu: %s", i, t.errors);
+		EXPECT_EQ(!(prot[i] & PROT_EXEC), !!strstr(t.out, SPIN_JSON))
+			TH_LOG("case %zu: %s", i, t.errors);
+		tool_free(&t);
+		image_end(&image);
+	}
+}
+
+/*
+ * A file that the kernel keeps no build ID of, above more mappings than are searched: they are
+ * searched once, and not for each sample.
+ */
+TEST_F(profile, searched_once)
+{
+	struct rusage before, after;
+	struct image image;
+	struct tool t;
+	int fd;
+
+	if (libbpf_find_vmlinux_btf_id("bpf_task_vma_query", BPF_TRACE_FENTRY) < 0)
+		SKIP(return, "this kernel has no bpf_task_vma_query()");
+	ASSERT_EQ(0, crowd_start(&image, PROT_READ | PROT_EXEC, true));
+	fd = open(image.file, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &before));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "3", "-p",
+							 PID(image.pid), "--format", "json")));
+	/* Each sample has the header read in again. */
+	while (!has_ended(&t))
+		posix_fadvise(fd, 0, 4096, POSIX_FADV_DONTNEED);
+	EXPECT_EQ(OK, tool_end(&t));
+	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &after));
+	EXPECT_LT(20, count_outcome(t.out, "build ID not kept, and file not found") +
+		      count_outcome(t.out, "build ID not read yet, and file not found"))
+		TH_LOG("%s", t.errors);
+	/* The tool and its child both wait for each lookup of a mapping. */
+	EXPECT_GT(20 * CROWD, after.ru_nvcsw - before.ru_nvcsw);
+	TH_LOG("%ld waits", after.ru_nvcsw - before.ru_nvcsw);
+	tool_free(&t);
+	close(fd);
+	image_end(&image);
 }
 
 /*
@@ -3748,6 +4393,35 @@ TEST_F(profile, by_query)
 	image_end(&image);
 }
 
+/* Its messages have no reader any more: the file is written, for this user alone. */
+TEST_F(profile, no_reader)
+{
+	mode_t mask = umask(077);
+	char dir[PATH_MAX - 64], file[PATH_MAX];
+	struct stat st = {};
+	struct tool t;
+	pid_t pid;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/folded", dir);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "1", "-o", file)));
+	umask(mask);
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	fclose(t.err);
+	t.err = fopen("/dev/null", "re");
+	EXPECT_EQ(OK, tool_end(&t));
+	end_process(pid);
+	EXPECT_EQ(0, stat(file, &st));
+	EXPECT_LT(0, st.st_size);
+	EXPECT_EQ(0600, st.st_mode & 0777);
+	tool_free(&t);
+	unlink(file);
+	/* And nothing else is left. */
+	EXPECT_EQ(0, rmdir(dir));
+}
+
 /* Each user frame has one outcome, and the summary counts all of them. */
 TEST_F(profile, outcomes)
 {
@@ -3760,6 +4434,7 @@ TEST_F(profile, outcomes)
 		"file dropped for want of room",
 		"file over the limits of time or memory",
 		"not looked up: interrupted",
+		"not looked up: for want of resources",
 	};
 	long long user, counted, all = 0;
 	const char *outcomes;
@@ -4036,6 +4711,75 @@ TEST_F(profile, truncated)
 	EXPECT_NE(NULL, strstr(t.out, "\"samples\":"));
 	tool_free(&t);
 	unlink(asked);
+	target_end(&target);
+	end_debuginfod(dir);
+	rmdir(dir);
+}
+
+/* Send a message to the parent of @pid, by the sockets of @pid. Returns how many there are. */
+static int send_as(pid_t pid, const void *msg, size_t size)
+{
+	int pidfd = syscall(SYS_pidfd_open, pid, 0), fd, s, sent = 0;
+	struct stat st;
+
+	for (fd = 3; pidfd >= 0 && fd < 64; fd++) {
+		s = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+		if (s < 0)
+			continue;
+		if (!fstat(s, &st) && S_ISSOCK(st.st_mode))
+			sent += send(s, msg, size, MSG_NOSIGNAL) == (ssize_t)size;
+		close(s);
+	}
+	close(pidfd);
+	return sent;
+}
+
+/*
+ * A file takes the child process over that reads it, and sends an outcome that does not exist,
+ * or a name without an end: the file is given up.
+ */
+TEST_F_TIMEOUT(profile, bad_answers, 120)
+{
+	static const struct {
+		int outcome;
+		char name[4];
+	} cases[] = {
+		{ INT_MAX, "xxx" },
+		{ -1, "xxx" },
+		{ 0, { 'x', 'x', 'x', 'x' } },
+	};
+	char dir[PATH_MAX - 64], asked[PATH_MAX], id[41];
+	struct target target;
+	struct tool t;
+	size_t i;
+
+	if (access("bpfprov_cli.stripped", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped");
+	unsetenv("DEBUGINFOD_URLS");
+	ASSERT_EQ(0, target_start(&target, "bpfprov_cli.stripped", NULL));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-p", PID(target.pid),
+					"--format", "json")));
+	json_build_id(t.out, target.exe, id);
+	ASSERT_EQ(40, strlen(id));
+	tool_free(&t);
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	ASSERT_EQ(0, fake_debuginfod(dir, asked, sizeof(asked), id, "exec sleep 1000"));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+								 PID(target.pid),
+								 "--format", "json")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		EXPECT_TRUE(wait_for_cpu_time(target.pid, 1));
+		kill(t.pid, SIGINT);
+		EXPECT_TRUE(was_asked(asked));
+		EXPECT_EQ(1, send_as(child_of(t.pid, true), &cases[i], sizeof(cases[i])));
+		EXPECT_EQ(OK, tool_end(&t)) TH_LOG("case %zu: %s", i, t.errors);
+		EXPECT_LT(0, count_outcome(t.out, "file over the limits of time or memory"))
+			TH_LOG("case %zu: %s", i, t.errors);
+		EXPECT_EQ(NULL, strstr(t.out, "\"symbol\":\"xxx"));
+		tool_free(&t);
+	}
 	target_end(&target);
 	end_debuginfod(dir);
 	rmdir(dir);

@@ -276,6 +276,37 @@ out:
 	close(server_fd);
 }
 
+/* A broadcast address can be bound to, but is no source: that is left to the route. */
+static void test_bpf_bind_broadcast(struct cgroup_sock_addr *skel, int cgroup_fd)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int server_fd, fd = -1;
+
+	server_fd = start_server(AF_INET, SOCK_DGRAM, "127.0.0.1", 0, 0);
+	if (!ASSERT_OK_FD(server_fd, "start_server"))
+		return;
+	if (!ASSERT_OK(getsockname(server_fd, (struct sockaddr *)&addr, &len), "getsockname"))
+		goto out;
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	if (!ASSERT_OK_FD(fd, "socket"))
+		goto out;
+	reset(skel);
+
+	if (attach(skel->progs.bind_broadcast, cgroup_fd, &skel->links.bind_broadcast))
+		goto out;
+	ASSERT_OK(connect(fd, (struct sockaddr *)&addr, len), "connect");
+	bpf_link__destroy(skel->links.bind_broadcast);
+	skel->links.bind_broadcast = NULL;
+	ASSERT_EQ(skel->bss->runs, 1, "runs");
+	ASSERT_OK(skel->bss->bind_err, "bpf_bind");
+	check_local_ip(fd, "::ffff:127.0.0.1");
+out:
+	if (fd >= 0)
+		close(fd);
+	close(server_fd);
+}
+
 void test_cgroup_sock_addr(void)
 {
 	struct cgroup_sock_addr *skel = NULL;
@@ -314,6 +345,8 @@ void test_cgroup_sock_addr(void)
 		test_v4mapped_send(skel);
 	if (test__start_subtest("bpf_bind4_sock6"))
 		test_bpf_bind4_sock6(skel, cgroup_fd);
+	if (test__start_subtest("bpf_bind_broadcast"))
+		test_bpf_bind_broadcast(skel, cgroup_fd);
 	/* Last: kernels without the check crash here. */
 	if (test__start_subtest("bpf_bind6_sock4_udp"))
 		test_bpf_bind6_sock4(skel, cgroup_fd, SOCK_DGRAM);

@@ -80,4 +80,17 @@ int bind6_in_connect4(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
+SEC("cgroup/connect4")
+int bind_broadcast(struct bpf_sock_addr *ctx)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = bpf_htonl(0x7fffffff),
+	};
+
+	record(ctx);
+	bind_err = bpf_bind(ctx, (struct sockaddr *)&sin, sizeof(sin));
+	return 1;
+}
+
 char _license[] SEC("license") = "GPL";

@@ -39,23 +39,30 @@ static rlim_t data_size(void)
 	return data * sysconf(_SC_PAGESIZE);
 }
 
-bool apart_allow(int fd, bool more)
+/* Only the soft limit is changed. */
+static bool limit_memory(void)
 {
 	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_DATA, &limit))
+		return false;
+	limit.rlim_cur = base + MAX_MEMORY + mapped;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	return !setrlimit(RLIMIT_DATA, &limit);
+}
+
+bool apart_allow(int fd, bool more)
+{
 	struct stat st;
 
 	if (alive_fd < 0)
 		return true;
 	if (fstat(fd, &st) || (uint64_t)st.st_size > MAX_FILE)
 		return false;
-	/* libelf maps it privately, which counts as data. Only the soft limit is changed. */
-	if (getrlimit(RLIMIT_DATA, &limit))
-		return false;
+	/* libelf maps it privately, which counts as data. */
 	mapped = (more ? mapped : 0) + st.st_size;
-	limit.rlim_cur = base + MAX_MEMORY + mapped;
-	if (limit.rlim_cur > limit.rlim_max)
-		limit.rlim_cur = limit.rlim_max;
-	return !setrlimit(RLIMIT_DATA, &limit);
+	return limit_memory();
 }
 
 void apart_alive(bool waits)
@@ -86,24 +93,27 @@ static void run_child(int fd, void (*fn)(int fd, void *ctx), void *ctx)
 		_exit(1);
 	alive_fd = fd;
 	base = data_size();
+	if (!limit_memory())
+		_exit(1);
 	fn(fd, ctx);
 	_exit(0);
 }
 
 int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx)
 {
-	int fds[2];
+	int fds[2], err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return -errno;
 	a->pid = fork();
 	if (!a->pid)
 		run_child(fds[1], fn, ctx);
+	err = -errno;
 	close(fds[1]);
 	if (a->pid < 0) {
 		a->pid = 0;
 		close(fds[0]);
-		return -ENOMEM;
+		return err;
 	}
 	setpgid(a->pid, a->pid);
 	a->fd = fds[0];
@@ -115,10 +125,15 @@ bool apart_is_short(const struct apart *a)
 	return a->vain >= TIME_TOTAL;
 }
 
+long apart_limit(const struct apart *a)
+{
+	return apart_is_short(a) ? TIME_SHORT : TIME_LIMIT;
+}
+
 ssize_t apart_receive(struct apart *a, void *buf, size_t size)
 {
 	struct pollfd p = { .fd = a->fd, .events = POLLIN };
-	long usual = apart_is_short(a) ? TIME_SHORT : TIME_LIMIT, limit = usual;
+	long usual = apart_limit(a), limit = usual;
 	uint64_t now, end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
 	ssize_t n;
 

@@ -32,6 +32,9 @@ ssize_t apart_receive(struct apart *a, void *buf, size_t size);
 /* Was that in vain for so long that the limit is short now? */
 bool apart_is_short(const struct apart *a);
 
+/* ms: the limit. */
+long apart_limit(const struct apart *a);
+
 /* Kill it, if it runs. One that waits uninterruptibly is abandoned. */
 void apart_end(struct apart *a);
 

@@ -267,6 +267,27 @@ static __always_inline bool redirect6(const struct policy *p, struct bpf_sock_ad
 	return false;
 }
 
+/*
+ * Is it the peer of a connected socket? Its connect() was redirected. Control messages make
+ * send() run the hooks of sendmsg(), too.
+ */
+static __always_inline bool is_peer4(const struct bpf_sock_addr *ctx)
+{
+	const struct bpf_sock *sk = ctx->sk;
+
+	return sk && sk->state == BPF_TCP_ESTABLISHED && sk->dst_ip4 == ctx->user_ip4 &&
+	       sk->dst_port == (__u16)ctx->user_port;
+}
+
+static __always_inline bool is_peer6(const struct bpf_sock_addr *ctx)
+{
+	const struct bpf_sock *sk = ctx->sk;
+
+	return sk && sk->state == BPF_TCP_ESTABLISHED && sk->dst_ip6[0] == ctx->user_ip6[0] &&
+	       sk->dst_ip6[1] == ctx->user_ip6[1] && sk->dst_ip6[2] == ctx->user_ip6[2] &&
+	       sk->dst_ip6[3] == ctx->user_ip6[3] && sk->dst_port == (__u16)ctx->user_port;
+}
+
 /* Report the destination that the task used as the source of an answer, and as peer. */
 static __always_inline void name4(struct bpf_sock_addr *ctx)
 {
@@ -439,6 +460,28 @@ static __always_inline int source6(const struct policy *p, struct bpf_sock_addr 
 }
 
 /*
+ * Protocols for which no other hook runs. L2TP over IP needs no capability to send from any
+ * address. Raw sockets need one, and have hooks.
+ */
+SEC("cgroup/sock_create")
+int create(struct bpf_sock *ctx)
+{
+	if (ctx->type == SOCK_RAW)
+		return ALLOW;
+	switch (ctx->protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+	case IPPROTO_SCTP:
+	case IPPROTO_MPTCP:
+	case IPPROTO_SMC:
+		return ALLOW;
+	}
+	return REFUSE;
+}
+
+/*
  * user_family is not checked: older kernels pass the family that the task wrote to bind4
  * and sendmsg4, which can be AF_UNSPEC.
  */
@@ -587,7 +630,7 @@ int sendmsg4(struct bpf_sock_addr *ctx)
 	local = !own && is_local_source4(p, ctx, src);
 	if (!own && !local && (!was_own4(p, src) || !ctx->sk || !is_bound_to4(ctx, src)))
 		return REFUSE;
-	if (!redirect4(p, ctx) && local)
+	if (!is_peer4(ctx) && !redirect4(p, ctx) && local)
 		own = true;
 	if (own)
 		ctx->msg_src_ip4 = p->ip4;
@@ -614,7 +657,7 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 		if (!was_own6(p, &bound))
 			return REFUSE;
 	}
-	if (!redirect6(p, ctx) && local)
+	if (!is_peer6(ctx) && !redirect6(p, ctx) && local)
 		own = true;
 	if (own) {
 		ctx->msg_src_ip6[0] = p->ip6[0];

@@ -144,6 +144,17 @@ static bool parse_allowed(char *s, struct redirect *r)
 			!r->ip[0] && !r->ip[1] && !r->ip[2] && r->ip[3] == htonl(1);
 }
 
+/* Is there a localhost address of a family that the cgroup has no address of? */
+static bool lacks_family(const struct policy *p, const struct redirect *r, __u32 n)
+{
+	__u32 i;
+
+	for (i = 0; i < n; i++)
+		if (r[i].ip[2] == htonl(0xffff) ? !p->has_ip4 : !p->has_ip6)
+			return true;
+	return false;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct policy *p = &env.policy;
@@ -206,8 +217,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "either CGROUP or --self");
 		if (!env.show && !env.cgroup && !env.self)
 			argp_error(state, "a cgroup is needed");
-		if ((p->redirects || p->allowed) && !p->has_ip4 && !p->has_ip6)
-			argp_error(state, "--map and --allow-localhost need --ip");
+		if (lacks_family(p, p->redirect, p->redirects) ||
+		    lacks_family(p, p->allow, p->allowed))
+			argp_error(state, "--map and --allow-localhost need --ip of the same family");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -217,8 +229,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 /* Names of programs and of pins, in the order of attaching. */
 static const char * const hook_names[] = {
-	"autobind", "ingress", "bind4", "bind6", "connect4", "connect6", "sendmsg4", "sendmsg6",
-	"post_bind4", "post_bind6", "recvmsg4", "recvmsg6", "getpeername4", "getpeername6",
+	"create", "autobind", "ingress", "bind4", "bind6", "connect4", "connect6", "sendmsg4",
+	"sendmsg6", "post_bind4", "post_bind6", "recvmsg4", "recvmsg6", "getpeername4",
+	"getpeername6",
 };
 
 #define HOOKS ARRAY_LEN(hook_names)
@@ -251,8 +264,30 @@ static bool have_bpffs(void)
 
 	if (!statfs(BPFFS, &fs) && (unsigned int)fs.f_type == BPFFS_MAGIC)
 		return true;
-	say("no BPF file system is mounted: mount -t bpf none %s", BPFFS);
+	say("no BPF file system is mounted: mount -t bpf -o mode=0700 none %s", BPFFS);
 	return false;
+}
+
+/*
+ * Is it safe from other users? A BPF file system can be writable for all. Then any task could
+ * make CONFINE_DIR first, and unlink the hooks that are pinned there.
+ */
+static bool is_safe(const char *dir, bool sticky)
+{
+	struct stat st;
+
+	if (lstat(dir, &st))
+		return errno == ENOENT;
+	if (S_ISDIR(st.st_mode) && (!st.st_uid || st.st_uid == geteuid()) &&
+	    (!(st.st_mode & 022) || (sticky && st.st_mode & S_ISVTX)))
+		return true;
+	say("%s: other users can change it, and detach the hooks", dir);
+	return false;
+}
+
+static bool are_places_safe(void)
+{
+	return is_safe(BPFFS, true) && is_safe(CONFINE_DIR, false);
 }
 
 /*
@@ -265,7 +300,7 @@ static int lock_all(bool make)
 
 	if (make && mkdir(CONFINE_DIR, 0700) && errno != EEXIST)
 		return -1;
-	fd = open(CONFINE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(CONFINE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && flock(fd, LOCK_EX)) {
 		close(fd);
 		return -1;
@@ -624,6 +659,9 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		say("%s: %s", CONFINE_DIR, strerror(errno));
 		return is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
 	}
+	/* Again: another task may have made it first. */
+	if (!are_places_safe())
+		goto close_lock;
 	if (each_confined(check_other, (void *)path))
 		goto close_lock;
 	if (mkdir(dir, 0700) && errno != EEXIST) {
@@ -865,7 +903,8 @@ static int own_cgroup(char *path, size_t size)
 	while (f && fgets(line, sizeof(line), f)) {
 		/* Skip a path that is too long for a policy. */
 		len = strcspn(line, "\n");
-		if (strncmp(line, "0::/", 4) || !line[len])
+		/* Nor the root cgroup, which has all processes that have no other. */
+		if (strncmp(line, "0::/", 4) || !line[len] || len == 4)
 			continue;
 		line[len] = 0;
 		snprintf(path, size, "/sys/fs/cgroup%s", line + 3);
@@ -907,7 +946,9 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 		return -2;
 	snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", cgroup);
 	len = readlink(fd_path, path, size - 1);
-	if (len < 0 || fstat(cgroup, &st)) {
+	if (len == (ssize_t)size - 1)
+		errno = ENAMETOOLONG;
+	if (len < 0 || len == (ssize_t)size - 1 || fstat(cgroup, &st)) {
 		say("%s: %s", name, strerror(errno));
 		close(cgroup);
 		return -2;
@@ -934,11 +975,11 @@ int cmd_confine(int argc, char **argv)
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
-	if (!have_bpffs())
+	if (!have_bpffs() || !are_places_safe())
 		return BPFPROV_FAILED;
 	if (env.self) {
 		if (own_cgroup(own, sizeof(own))) {
-			say("this process is not in a cgroup v2");
+			say("this process is not in a cgroup v2, other than the root");
 			return BPFPROV_GONE;
 		}
 		env.cgroup = own;

@@ -17,10 +17,15 @@
 /* Bounds the memory: samples beyond it are counted as dropped. */
 #define MAX_STACKS	131072
 #define MAX_UNIQUE	1048576
-/* Limit of mappings of a process to search for a file. */
+/*
+ * Limit of mappings of a process to search for files; and a lower one, after as many of all
+ * processes were searched.
+ */
 #define MAX_MAPPINGS	4096
-/* Processes that were given up, and are remembered. */
-#define MAX_GIVEN_UP	256
+#define FEW_MAPPINGS	256
+#define ALL_MAPPINGS	1048576
+/* Processes that are remembered, because they were given up, or a search was in vain. */
+#define MAX_PROCESSES	256
 
 #define FRAME_KEY offsetof(struct frame, count)
 
@@ -154,7 +159,7 @@ struct request {
 	int pid;
 	uint32_t serial;	/* of a walk through the mappings of a process; 0: a file */
 	uint64_t addr, end;
-	bool or_next;
+	enum which which;
 	struct file_key key;
 	char path[PATH_MAX + sizeof(" (deleted)")];
 };
@@ -164,14 +169,19 @@ struct reply {
 	struct mapping v;
 };
 
-static struct {
-	struct apart apart;
-	uint32_t serial;
+struct processes {
 	struct {
 		int pid;	/* 0: free */
 		uint64_t start;
-	} given_up[MAX_GIVEN_UP];
+	} list[MAX_PROCESSES];
 	size_t next;		/* the oldest of these, or a free one */
+};
+
+static struct {
+	struct apart apart;
+	uint32_t serial;
+	struct processes given_up, in_vain;
+	uint64_t searched;	/* mappings of all processes */
 } lookups;
 
 /* The build ID of the file that is mapped there, or of that at the path if it is the same. */
@@ -208,7 +218,7 @@ static void serve(int fd, void *ctx)
 				serial = r.err ? 0 : q.serial;
 			}
 			if (!r.err)
-				r.err = maps_find(&m, q.addr, q.or_next, &r.v);
+				r.err = maps_find(&m, q.addr, q.which, &r.v);
 		}
 		if (send(fd, &r, sizeof(r), MSG_NOSIGNAL) < 0)
 			return;
@@ -238,26 +248,31 @@ static uint64_t start_of(int pid)
 	return start;
 }
 
-static bool is_given_up(int pid)
+static bool is_among(const struct processes *p, int pid)
 {
 	uint64_t start;
 	size_t i;
 
-	for (i = 0; i < MAX_GIVEN_UP; i++) {
-		if (!pid || lookups.given_up[i].pid != pid)
+	for (i = 0; i < MAX_PROCESSES; i++) {
+		if (!pid || p->list[i].pid != pid)
 			continue;
 		start = start_of(pid);
-		if (!start || start == lookups.given_up[i].start)
+		if (!start || start == p->list[i].start)
 			return true;
 	}
 	return false;
 }
 
+static void remember(struct processes *p, int pid)
+{
+	p->list[p->next].pid = pid;
+	p->list[p->next].start = start_of(pid);
+	p->next = (p->next + 1) % MAX_PROCESSES;
+}
+
 static void give_up(int pid)
 {
-	lookups.given_up[lookups.next].pid = pid;
-	lookups.given_up[lookups.next].start = start_of(pid);
-	lookups.next = (lookups.next + 1) % MAX_GIVEN_UP;
+	remember(&lookups.given_up, pid);
 	data.given_up++;
 }
 
@@ -265,6 +280,13 @@ static void give_up(int pid)
 static bool is_over(void)
 {
 	return exiting() || (data.end && clock_ns(CLOCK_MONOTONIC) >= data.end);
+}
+
+/* The child read files of any user: do not trust it. */
+static bool is_valid(const struct reply *r)
+{
+	return r->err <= 0 && r->v.build_id_len <= BUILD_ID_MAX &&
+	       memchr(r->v.path, 0, sizeof(r->v.path));
 }
 
 /* Returns 0 if there is a reply. */
@@ -275,13 +297,13 @@ static int look_up(struct request *q, struct reply *r)
 	/* After the end, look samples up as well, but do not wait again and again. */
 	if (interrupted() || (is_over() && apart_is_short(&lookups.apart)))
 		return -EINTR;
-	if (is_given_up(q->pid))
+	if (is_among(&lookups.given_up, q->pid))
 		return -ETIMEDOUT;
 	err = lookups.apart.pid ? 0 : apart_start(&lookups.apart, serve, NULL);
 	if (err)
 		return err;
 	if (send(lookups.apart.fd, q, sizeof(*q), MSG_NOSIGNAL) == sizeof(*q) &&
-	    apart_receive(&lookups.apart, r, sizeof(*r)) == sizeof(*r))
+	    apart_receive(&lookups.apart, r, sizeof(*r)) == sizeof(*r) && is_valid(r))
 		return 0;
 	apart_end(&lookups.apart);
 	give_up(q->pid);
@@ -292,7 +314,9 @@ static int look_up(struct request *q, struct reply *r)
 struct walk {
 	int pid;
 	uint32_t serial;
+	uint64_t end;	/* CLOCK_MONOTONIC, ns: then the process is given up; 0: not begun */
 	bool dead;	/* there was no reply */
+	bool in_vain;	/* do not search it for files */
 };
 
 static struct walk walk_of(int pid)
@@ -300,18 +324,28 @@ static struct walk walk_of(int pid)
 	return (struct walk){ .pid = pid, .serial = ++lookups.serial ?: ++lookups.serial };
 }
 
-static int walk_find(struct walk *w, uint64_t addr, bool or_next, struct mapping *v)
+static int walk_find(struct walk *w, uint64_t addr, enum which which, struct mapping *v)
 {
+	uint64_t time = clock_ns(CLOCK_MONOTONIC);
 	static struct request q;
 	static struct reply r;
 	int err;
 
 	if (w->dead)
 		return -ETIMEDOUT;
+	/* Each reply can be in time, and all of them together take hours. */
+	if (!w->end)
+		w->end = time + apart_limit(&lookups.apart) * 1000000;
+	if (time >= w->end) {
+		w->dead = true;
+		lookups.apart.vain += apart_limit(&lookups.apart);
+		give_up(w->pid);
+		return -ETIMEDOUT;
+	}
 	q.pid = w->pid;
 	q.serial = w->serial;
 	q.addr = addr;
-	q.or_next = or_next;
+	q.which = which;
 	err = look_up(&q, &r);
 	if (err) {
 		w->dead = true;
@@ -320,6 +354,11 @@ static int walk_find(struct walk *w, uint64_t addr, bool or_next, struct mapping
 	if (!r.err)
 		*v = r.v;
 	return r.err;
+}
+
+static uint64_t max_mappings(void)
+{
+	return lookups.searched < ALL_MAPPINGS ? MAX_MAPPINGS : FEW_MAPPINGS;
 }
 
 /* --- mappings and BPF text -------------------------------------------------------- */
@@ -491,13 +530,17 @@ static void add_mapping(const struct mapping *v, int pid)
 static void scan_process(int pid)
 {
 	static struct mapping v;
-	uint64_t addr = 0;
+	uint64_t addr = 0, i, max = max_mappings();
 	struct walk w = walk_of(pid);
 
-	while (!exiting() && !walk_find(&w, addr, true, &v)) {
+	for (i = 0; !exiting() && !walk_find(&w, addr, MAP_NEXT_CODE, &v); i++) {
+		lookups.searched++;
+		if (i == max) {
+			data.crowded++;
+			break;
+		}
 		addr = v.end;
-		if (v.perms[2] == 'x')
-			add_mapping(&v, pid);
+		add_mapping(&v, pid);
 	}
 }
 
@@ -539,7 +582,7 @@ static void ask_proc(struct walk *w, int pid, uint64_t ip, struct frame *f)
 
 	if (!pid)
 		return;
-	err = walk_find(w, ip, false, &v);
+	err = walk_find(w, ip, MAP_AT, &v);
 	if (err == -ENOENT)
 		f->kind = NOWHERE;
 	if (err)
@@ -568,24 +611,33 @@ static void ask_later(struct walk *w, int pid, const struct bpf_stack_build_id *
 {
 	static struct mapping v;
 	struct file_key key;
-	uint64_t i, addr = 0;
+	uint64_t i, addr = 0, max = max_mappings();
+	struct binary *b = f->binary;
 
-	if (!pid)
+	if (!w->in_vain)
+		w->in_vain = !pid || is_among(&lookups.in_vain, pid);
+	if (w->in_vain)
 		return;
 	memcpy(&key, u->build_id, sizeof(key));
-	for (i = 0; i < MAX_MAPPINGS && !walk_find(w, addr, true, &v); i++) {
+	for (i = 0; i < max && !walk_find(w, addr, MAP_NEXT, &v); i++) {
+		lookups.searched++;
 		addr = v.end;
 		if (v.inode != key.ino || v.dev_major != key.dev_major ||
 		    v.dev_minor != key.dev_minor)
 			continue;
 		add_path(u->build_id, 0, v.path, pid, &key);
-		if (!v.build_id_len)
-			return;
-		add_path(v.build_id, v.build_id_len, v.path, pid, &key);
-		f->binary = binary_get(v.build_id, v.build_id_len) ?: f->binary;
-		f->missing = NO_FILE;
-		data.by_proc++;
-		return;
+		if (v.build_id_len) {
+			add_path(v.build_id, v.build_id_len, v.path, pid, &key);
+			f->binary = binary_get(v.build_id, v.build_id_len) ?: f->binary;
+			f->missing = NO_FILE;
+			data.by_proc++;
+		}
+		break;
+	}
+	/* Not found, or the path is longer than PATH_MAX. */
+	if (!binary_where(b)) {
+		w->in_vain = true;
+		remember(&lookups.in_vain, pid);
 	}
 }
 

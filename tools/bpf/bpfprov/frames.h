@@ -55,6 +55,7 @@ struct profile {
 	uint64_t samples, lost, dropped, lost_records;
 	uint64_t by_id, by_query, by_proc;
 	uint64_t given_up;		/* lookups in /proc that took too long */
+	uint64_t crowded;		/* processes with more mappings than were searched */
 	uint64_t end;			/* of sampling, CLOCK_MONOTONIC, ns; 0: the user ends it */
 	bool sampling;
 	struct ksyms ksyms, late_ksyms;	/* from before and after sampling */

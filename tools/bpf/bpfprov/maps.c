@@ -14,6 +14,7 @@
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 #include "bpfprov.h"
 #include "maps.h"
 
-/* Larger note segments are not read. */
+/* Of all note segments of a file. Those that exceed it are not read. */
 #define MAX_NOTES	(1 << 20)
 
 static struct {
@@ -174,50 +175,99 @@ int open_file(const char *path, const struct file_key *key, bool has_id)
 	return fd;
 }
 
-/*
- * libelf reads all program headers at once, and allocates memory for each section. Their
- * numbers can be 32 bits long, in section header 0: executables do not need that.
- */
-static bool has_few_headers(int fd)
-{
+/* The header of an ELF file, and a segment of notes: for libelf a file of its own. */
+struct image {
 	union {
 		unsigned char ident[EI_NIDENT];
 		Elf32_Ehdr e32;
 		Elf64_Ehdr e64;
-	} e;
-	bool is64;
+	} header;
+	char notes[MAX_NOTES];
+};
 
-	if (pread(fd, &e, sizeof(e), 0) != sizeof(e))
+/* Program header @i of @fd, with the header @e, which is in @elf. */
+static bool read_phdr(int fd, Elf *elf, const GElf_Ehdr *e, size_t i, GElf_Phdr *p)
+{
+	bool is64 = e->e_ident[EI_CLASS] == ELFCLASS64;
+	union {
+		Elf32_Phdr p32;
+		Elf64_Phdr p64;
+	} raw, native;
+	ssize_t size = is64 ? sizeof(raw.p64) : sizeof(raw.p32);
+	Elf_Data from = {
+		.d_buf = &raw,
+		.d_type = ELF_T_PHDR,
+		.d_version = EV_CURRENT,
+		.d_size = size,
+	}, to = from;
+
+	to.d_buf = &native;
+	if (pread(fd, &raw, size, e->e_phoff + i * size) != size ||
+	    !gelf_xlatetom(elf, &to, &from, e->e_ident[EI_DATA]))
 		return false;
-	is64 = e.ident[EI_CLASS] == ELFCLASS64;
-	/* 0xffff and 0 are the same in both byte orders. */
-	if ((is64 ? e.e64.e_phnum : e.e32.e_phnum) == PN_XNUM)
-		return false;
-	return (is64 ? e.e64.e_shnum : e.e32.e_shnum) ||
-	       !(is64 ? e.e64.e_shoff : e.e32.e_shoff);
+	if (is64) {
+		*p = native.p64;
+		return true;
+	}
+	*p = (GElf_Phdr){
+		.p_type = native.p32.p_type,
+		.p_offset = native.p32.p_offset,
+		.p_filesz = native.p32.p_filesz,
+		.p_align = native.p32.p_align,
+	};
+	return true;
 }
 
+static size_t image_build_id(struct image *m, const GElf_Phdr *p, uint8_t *id)
+{
+	Elf_Type type = p->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR;
+	Elf *elf = elf_memory((char *)m, sizeof(*m));
+	size_t len;
+
+	len = note_build_id(elf_getdata_rawchunk(elf, offsetof(struct image, notes), p->p_filesz,
+						 type), id);
+	elf_end(elf);
+	return len;
+}
+
+/*
+ * libelf reads all program headers at once, allocates memory for each section, and keeps all
+ * data until elf_end(). The owner of the file chooses their numbers and sizes, and can change
+ * them after a check. So libelf gets only memory, with what was read and checked here.
+ */
 size_t fd_build_id(int fd, uint8_t *id)
 {
-	size_t i, n, len = 0;
+	struct image *m = malloc(sizeof(*m));
+	size_t i, left = MAX_NOTES, len = 0;
+	Elf *elf = NULL;
+	GElf_Ehdr e;
 	GElf_Phdr p;
-	Elf *elf;
 
-	if (!has_few_headers(fd))
-		return 0;
+	if (!m || pread(fd, &m->header, sizeof(m->header), 0) != sizeof(m->header))
+		goto out;
+	/* No sections. 0 is the same in both byte orders. */
+	if (m->header.ident[EI_CLASS] == ELFCLASS64) {
+		m->header.e64.e_shoff = 0;
+		m->header.e64.e_shnum = 0;
+	} else {
+		m->header.e32.e_shoff = 0;
+		m->header.e32.e_shnum = 0;
+	}
 	elf_version(EV_CURRENT);
-	/* Read, not mapped: the owner of the file can truncate it. */
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF && !elf_getphdrnum(elf, &n))
-		for (i = 0; i < n && !len; i++)
-			if (gelf_getphdr(elf, i, &p) && p.p_type == PT_NOTE &&
-			    p.p_filesz <= MAX_NOTES)
-				len = note_build_id(elf_getdata_rawchunk(elf, p.p_offset,
-									 p.p_filesz,
-									 p.p_align == 8 ?
-									 ELF_T_NHDR8 : ELF_T_NHDR),
-						    id);
+	elf = elf_memory((char *)m, sizeof(*m));
+	/* With PN_XNUM there are more, up to 2^32: executables do not need that. */
+	if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &e) || e.e_phnum == PN_XNUM)
+		goto out;
+	for (i = 0; i < e.e_phnum && !len && read_phdr(fd, elf, &e, i, &p); i++) {
+		if (p.p_type != PT_NOTE || p.p_filesz > left)
+			continue;
+		left -= p.p_filesz;
+		if (pread(fd, m->notes, p.p_filesz, p.p_offset) == (ssize_t)p.p_filesz)
+			len = image_build_id(m, &p, id);
+	}
+out:
 	elf_end(elf);
+	free(m);
 	return len;
 }
 
@@ -256,11 +306,16 @@ void maps_close(struct maps *m)
 	free(m->line);
 }
 
-static int query(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
+static int query(struct maps *m, uint64_t addr, enum which which, struct mapping *v)
 {
+	static const uint64_t flags[] = {
+		[MAP_NEXT] = PROCMAP_QUERY_COVERING_OR_NEXT_VMA,
+		[MAP_NEXT_CODE] = PROCMAP_QUERY_COVERING_OR_NEXT_VMA |
+				  PROCMAP_QUERY_VMA_EXECUTABLE | PROCMAP_QUERY_FILE_BACKED_VMA,
+	};
 	struct procmap_query q = {
 		.size = sizeof(q),
-		.query_flags = or_next ? PROCMAP_QUERY_COVERING_OR_NEXT_VMA : 0,
+		.query_flags = flags[which],
 		.query_addr = addr,
 		.vma_name_size = sizeof(v->path),
 		.vma_name_addr = (uintptr_t)v->path,
@@ -296,7 +351,7 @@ static int query(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
 }
 
 /* The same from the text of /proc/PID/maps. */
-static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
+static int read_text(struct maps *m, uint64_t addr, enum which which, struct mapping *v)
 {
 	char file[80];
 	int name = 0;
@@ -306,7 +361,7 @@ static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping
 	if (!m->f)
 		return -errno;
 	/* A walk continues from the last line; any other lookup starts again. */
-	if (addr < m->last_end || !or_next)
+	if (addr < m->last_end || which == MAP_AT)
 		rewind(m->f);
 	do {
 		errno = 0;
@@ -316,9 +371,10 @@ static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping
 			   &v->start, &v->end, v->perms, &v->offset, &v->dev_major,
 			   &v->dev_minor, &v->inode, &name) < 7)
 			return -EPROTO;
-	} while (v->end <= addr);
+	} while (v->end <= addr ||
+		 (which == MAP_NEXT_CODE && (v->perms[2] != 'x' || !v->inode)));
 	m->last_end = v->end;
-	if (!or_next && v->start > addr)
+	if (which == MAP_AT && v->start > addr)
 		return -ENOENT;
 	snprintf(v->path, sizeof(v->path), "%s", m->line + name);
 	v->path[strcspn(v->path, "\n")] = 0;
@@ -331,17 +387,17 @@ static int read_text(struct maps *m, uint64_t addr, bool or_next, struct mapping
 	return 0;
 }
 
-int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v)
+int maps_find(struct maps *m, uint64_t addr, enum which which, struct mapping *v)
 {
 	int err;
 
 	if (!m->text) {
-		err = query(m, addr, or_next, v);
+		err = query(m, addr, which, v);
 		if (err != -ENOTTY)
 			return err;
 		m->text = true;
 	}
-	return read_text(m, addr, or_next, v);
+	return read_text(m, addr, which, v);
 }
 
 static bool is_of_file(const struct mapping *v, const uint8_t id[BUILD_ID_MAX], bool by_key)
@@ -368,7 +424,7 @@ int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 
 	if (maps_open(&m, pid, false))
 		return -1;
-	while (!maps_find(&m, addr, true, &v)) {
+	while (!maps_find(&m, addr, MAP_NEXT, &v)) {
 		addr = v.end;
 		if (!is_of_file(&v, id, by_key))
 			continue;
@@ -377,7 +433,7 @@ int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 		fd = open_file(path, NULL, false);
 		/* Check that it was not replaced in between. */
 		if (fd >= 0 &&
-		    (maps_find(&m, start, false, &v) || !is_of_file(&v, id, by_key))) {
+		    (maps_find(&m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key))) {
 			close(fd);
 			fd = -1;
 		}
@@ -464,7 +520,7 @@ int cmd_maps(int argc, char **argv)
 		return explain(err);
 
 	for (i = 0; i < env.count; i++) {
-		err = maps_find(&m, env.addrs[i], false, &v);
+		err = maps_find(&m, env.addrs[i], MAP_AT, &v);
 		if (err == -ENOENT) {
 			say("process %ld has no mapping at %llx", env.pid,
 			    (unsigned long long)env.addrs[i]);
@@ -478,7 +534,7 @@ int cmd_maps(int argc, char **argv)
 		print_mapping(&v);
 	}
 	while (!env.count) {
-		err = maps_find(&m, addr, true, &v);
+		err = maps_find(&m, addr, MAP_NEXT, &v);
 		if (err == -ENOENT)
 			break;
 		if (err) {

@@ -35,11 +35,17 @@ struct maps {
 int maps_open(struct maps *m, int pid, bool no_query);
 void maps_close(struct maps *m);
 
+enum which {
+	MAP_AT,		/* the mapping at the address */
+	MAP_NEXT,	/* or the next one if there is none */
+	MAP_NEXT_CODE,	/* likewise, of the executable mappings of files */
+};
+
 /*
- * The mapping at @addr, or with @or_next the next one if there is none. Returns 0,
- * -ENOENT if there is none, -ESRCH if the process has ended, or another -errno.
+ * Find a mapping by its address. Returns 0, -ENOENT if there is none, -ESRCH if the process
+ * has ended, or another -errno.
  */
-int maps_find(struct maps *m, uint64_t addr, bool or_next, struct mapping *v);
+int maps_find(struct maps *m, uint64_t addr, enum which which, struct mapping *v);
 
 /*
  * Open @path for reading, if it is a regular file of a file system for data and matches @key,

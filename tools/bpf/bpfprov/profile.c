@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -119,6 +120,7 @@ static FILE *open_output(char *temp, size_t size)
 		env.output = target;
 	if (there ? S_ISREG(st.st_mode) && env.output == target :
 		    lstat(env.output, &st) && errno == ENOENT) {
+		mode_t mask;
 		int fd;
 
 		if ((size_t)snprintf(temp, size, "%s.XXXXXX", env.output) >= size) {
@@ -129,8 +131,10 @@ static FILE *open_output(char *temp, size_t size)
 		if (fd >= 0)
 			unlink_when_killed(temp);
 		f = fd < 0 ? NULL : fdopen(fd, "w");
-		if (fd >= 0)
-			fchmod(fd, 0644);
+		if (fd >= 0) {
+			umask(mask = umask(0));
+			fchmod(fd, 0666 & ~mask);
+		}
 	} else {
 		f = fopen(env.output, "w");
 	}
@@ -448,6 +452,8 @@ int cmd_profile(int argc, char **argv)
 			return rc;
 	}
 	catch_signals();
+	/* If the reader of stderr ends, the profile is still written to its file. */
+	signal(SIGPIPE, SIG_IGN);
 	/* Fail before sampling. */
 	out = open_output(temp, sizeof(temp));
 	if (!out)

@@ -80,6 +80,14 @@ struct result {
 	char name[MAX_NAME + 1];
 };
 
+/* The child read files of any user: do not trust it. */
+static bool is_valid(const struct result *r, size_t len)
+{
+	return len > offsetof(struct result, name) && len <= sizeof(*r) &&
+	       (unsigned int)r->outcome < OUTCOMES &&
+	       !r->name[len - offsetof(struct result, name) - 1];
+}
+
 static void name_apart(int fd, void *ctx)
 {
 	static struct result r;
@@ -112,6 +120,7 @@ static void name_user(const uint32_t *order, size_t count)
 	static struct result r;
 	struct job j = { .order = order, .count = count };
 	bool tty = isatty(STDERR_FILENO);
+	enum outcome rest = NOT_LOOKED_UP;
 	struct binary *costly;
 	struct apart a = {};
 	struct frame *f;
@@ -123,11 +132,13 @@ static void name_user(const uint32_t *order, size_t count)
 		err = apart_start(&a, name_apart, &j);
 		if (err) {
 			say("a child process, to read files: %s", strerror(-err));
+			rest = NOT_STARTED;
 			break;
 		}
 		begin = j.at;
 		len = 0;
-		while (j.at < count && (len = apart_receive(&a, &r, sizeof(r))) > 0) {
+		while (j.at < count && (len = apart_receive(&a, &r, sizeof(r))) > 0 &&
+		       is_valid(&r, len)) {
 			f = &data.frames[order[j.at++]];
 			f->outcome = r.outcome;
 			f->name = *r.name ? strdup(r.name) : NULL;
@@ -146,7 +157,7 @@ static void name_user(const uint32_t *order, size_t count)
 	}
 	/* The search was cut short, so "not found" would be wrong. */
 	for (; j.at < count; j.at++)
-		data.frames[order[j.at]].outcome = NOT_LOOKED_UP;
+		data.frames[order[j.at]].outcome = rest;
 }
 
 static void name_all(void)
@@ -159,7 +170,7 @@ static void name_all(void)
 	for (i = 0; i < data.frame_count; i++) {
 		if (data.frames[i].kind != USER)
 			continue;
-		data.frames[i].outcome = NOT_LOOKED_UP;
+		data.frames[i].outcome = NOT_STARTED;
 		if (order)
 			order[user++] = i;
 	}
@@ -250,6 +261,7 @@ static const char * const outcome_names[OUTCOMES] = {
 	[NO_ROOM] = "file dropped for want of room",
 	[OVER_LIMIT] = "file over the limits of time or memory",
 	[NOT_LOOKED_UP] = "not looked up: interrupted",
+	[NOT_STARTED] = "not looked up: for want of resources",
 };
 
 /* Frames by kind, and user frames by outcome. */
@@ -404,6 +416,9 @@ void profile_report(double seconds, double cpu, double irq)
 	    PRIu64 " from /proc later", data.by_id, data.by_query, data.by_proc);
 	if (data.given_up)
 		say("%" PRIu64 " lookups in /proc took too long, and were given up", data.given_up);
+	if (data.crowded)
+		say("%" PRIu64 " processes have too many mappings: not all of their files were found",
+		    data.crowded);
 	if (binary_dropped())
 		say("%" PRIu64 " files dropped for want of room", binary_dropped());
 	if (data.lost_records)

@@ -5,14 +5,16 @@
  *
  * sock_diag reports the cgroup in which a socket was created, so sockets that were passed in
  * are found as descriptors of the cgroup's processes. It dumps one network namespace: dump
- * those of this program and of all processes of the cgroup.
+ * those of this program and of all processes of the cgroup. Each thread can have its own
+ * descriptors and namespace.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
+#include <fts.h>
 #include <linux/inet_diag.h>
+#include <linux/kcmp.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -21,6 +23,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "bpfprov.h"
@@ -36,22 +39,38 @@ struct owner {
 	int pid;
 };
 
-struct netns {
-	ino_t inode;
-	int fd;
+/* As in a policy: IPv4 in the last word of a mapped address. */
+struct ip {
+	__u32 w[4];
 };
 
-/* Of one print_other_sockets(), because nftw() has no argument for it. */
+/* A socket with an address that is not allowed. */
+struct other {
+	const struct protocol *protocol;
+	__u64 cgroup;		/* in which it was created */
+	struct ip ip;
+	__u32 inode;
+	__u16 port;		/* network byte order */
+};
+
+/* Of one print_other_sockets(). */
 static struct {
 	FILE *f;
 	const char *prefix;
 	const struct policy *policy;
 	__u64 *cgroups;
 	struct owner *owners;
-	struct netns *netns;
-	size_t cgroup_cnt, owner_cnt, netns_cnt;
+	struct other *others;
+	ino_t *netns;		/* those that were dumped, and this program's */
+	int *tables;		/* a task for each table of descriptors, ordered by kcmp() */
+	size_t cgroup_cnt, owner_cnt, other_cnt, netns_cnt, table_cnt;
 	unsigned int unlisted;	/* a bit for each of protocols[] */
+	unsigned int failed;	/* processes that could not be read */
+	int reason;		/* the first error of these */
+	int err;		/* the first error of anything else */
 } list;
+
+static int dump_all(void);
 
 /* Returns @array with room for element @n; its size is a power of two. */
 static void *grow(void *array, size_t n, size_t size)
@@ -70,77 +89,213 @@ static void *grow(void *array, size_t n, size_t size)
 
 /* --- the cgroup's processes ------------------------------------------------------ */
 
-static void add_netns(const char *path)
+/* The error @err, or 0 if it only means that a task or a descriptor has gone. */
+static int unless_gone(int err)
 {
-	struct stat st;
-	size_t i;
-	int fd;
-
-	if (stat(path, &st))
-		return;
-	for (i = 0; i < list.netns_cnt; i++)
-		if (list.netns[i].inode == st.st_ino)
-			return;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	list.netns = grow(list.netns, list.netns_cnt, sizeof(*list.netns));
-	list.netns[list.netns_cnt++] = (struct netns){ .inode = st.st_ino, .fd = fd };
+	return err == ENOENT || err == ESRCH ? 0 : err;
 }
 
-static void add_process(int pid)
+static void remember_netns(ino_t inode)
 {
-	char path[64], target[64];
+	list.netns = grow(list.netns, list.netns_cnt, sizeof(*list.netns));
+	list.netns[list.netns_cnt++] = inode;
+}
+
+/*
+ * Dump the network namespace at @path, unless that was done. Do not keep it open: there may
+ * be more of them than descriptors. So its inode number may be used again while the list is
+ * made. Sockets of that new namespace are younger than the hooks.
+ */
+static int add_netns(const char *path)
+{
+	struct stat st;
+	int fd, err;
+	size_t i;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	if (fstat(fd, &st))
+		goto failed;
+	for (i = 0; i < list.netns_cnt; i++)
+		if (list.netns[i] == st.st_ino)
+			goto close;
+	if (setns(fd, CLONE_NEWNET))
+		goto failed;
+	remember_netns(st.st_ino);
+	err = dump_all();
+	list.err = list.err ?: err;
+close:
+	close(fd);
+	return 0;
+failed:
+	err = errno;
+	close(fd);
+	return err;
+}
+
+/*
+ * Was the table of descriptors of @tid read already? Threads usually share one. If that is not
+ * known, it is read again.
+ */
+static bool is_read(int tid)
+{
+	size_t low = 0, high = list.table_cnt, middle;
+	long order;
+
+	while (low < high) {
+		middle = (low + high) / 2;
+		order = syscall(SYS_kcmp, tid, list.tables[middle], KCMP_FILES, 0, 0);
+		if (!order)
+			return true;
+		if (order == 1)		/* less */
+			high = middle;
+		else if (order == 2)	/* greater */
+			low = middle + 1;
+		else
+			return false;
+	}
+	list.tables = grow(list.tables, list.table_cnt, sizeof(*list.tables));
+	memmove(&list.tables[low + 1], &list.tables[low],
+		(list.table_cnt - low) * sizeof(*list.tables));
+	list.tables[low] = tid;
+	list.table_cnt++;
+	return false;
+}
+
+/* Returns 0, or an error, as do those below. */
+static int add_descriptors(const char *path, int pid)
+{
 	unsigned int inode;
 	struct dirent *e;
+	char target[64];
+	int err = 0;
 	ssize_t len;
 	DIR *d;
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
-	add_netns(path);
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		len = readlinkat(dirfd(d), e->d_name, target, sizeof(target) - 1);
-		if (len < 0)
+	if (!d)
+		return unless_gone(errno);
+	while (errno = 0, (e = readdir(d))) {
+		if (*e->d_name == '.')
 			continue;
+		len = readlinkat(dirfd(d), e->d_name, target, sizeof(target) - 1);
+		if (len < 0) {
+			err = err ?: unless_gone(errno);
+			continue;
+		}
 		target[len] = 0;
 		if (sscanf(target, "socket:[%u]", &inode) != 1)
 			continue;
 		list.owners = grow(list.owners, list.owner_cnt, sizeof(*list.owners));
 		list.owners[list.owner_cnt++] = (struct owner){ .inode = inode, .pid = pid };
 	}
-	if (d)
-		closedir(d);
+	err = err ?: unless_gone(errno);
+	closedir(d);
+	return err;
 }
 
-/* For nftw(): a directory is a cgroup, and its inode number is the ID. */
-static int add_cgroup(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static int add_task(int pid, int tid)
+{
+	char path[64];
+	int err, e;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/ns/net", pid, tid);
+	err = unless_gone(add_netns(path));
+	if (is_read(tid))
+		return err;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", pid, tid);
+	e = add_descriptors(path, pid);
+	return err ?: e;
+}
+
+/* All threads: the first one may have ended. */
+static int add_process(int pid)
+{
+	int err = 0, tid, e;
+	struct dirent *t;
+	char path[32];
+	DIR *d;
+
+	list.table_cnt = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	if (!d)
+		return unless_gone(errno);
+	while (errno = 0, (t = readdir(d))) {
+		tid = atoi(t->d_name);
+		e = tid > 0 ? add_task(pid, tid) : 0;
+		err = err ?: e;
+	}
+	err = err ?: unless_gone(errno);
+	closedir(d);
+	return err;
+}
+
+static int add_cgroup(const char *path, __u64 id)
 {
 	/* In a threaded cgroup, cgroup.procs cannot be read. */
 	static const char * const names[] = { "cgroup.procs", "cgroup.threads" };
-	char procs[CGROUP_PATH + 32];
-	int pid, found = 0;
+	int pid, found = 0, err = 0, e;
+	char file[CGROUP_PATH + 32];
 	size_t i;
 	FILE *f;
 
-	if (type != FTW_D)
-		return 0;
 	list.cgroups = grow(list.cgroups, list.cgroup_cnt, sizeof(*list.cgroups));
-	list.cgroups[list.cgroup_cnt++] = st->st_ino;
+	list.cgroups[list.cgroup_cnt++] = id;
+	list.table_cnt = 0;
 	for (i = 0; i < ARRAY_LEN(names) && !found; i++) {
-		snprintf(procs, sizeof(procs), "%s/%s", path, names[i]);
-		f = fopen(procs, "re");
-		while (f && fscanf(f, "%d", &pid) == 1) {
-			/* 0: in another PID namespace */
-			if (pid > 0)
-				add_process(pid);
+		if ((size_t)snprintf(file, sizeof(file), "%s/%s", path, names[i]) >= sizeof(file))
+			return ENAMETOOLONG;
+		f = fopen(file, "re");
+		if (!f)
+			return unless_gone(errno);
+		while (errno = 0, fscanf(f, "%d", &pid) == 1) {
 			found++;
+			/* 0: in another PID namespace */
+			if (pid <= 0)
+				continue;
+			e = i ? add_task(pid, pid) : add_process(pid);
+			if (e) {
+				list.failed++;
+				list.reason = list.reason ?: e;
+			}
 		}
-		if (f)
-			fclose(f);
+		err = ferror(f) ? errno : 0;
+		fclose(f);
 	}
-	return 0;
+	/* ENODEV: it was removed. */
+	return err == ENODEV ? 0 : err;
+}
+
+/*
+ * Add the cgroup with this path and those below it. Their paths may be too long for open():
+ * fts(3) changes the working directory, and fts_accpath is relative to it.
+ */
+static void add_cgroups(const char *path)
+{
+	char *paths[] = { (char *)path, NULL };
+	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_XDEV, NULL);
+	FTSENT *entry;
+	int err;
+
+	if (!fts) {
+		list.err = list.err ?: errno;
+		return;
+	}
+	while (errno = 0, (entry = fts_read(fts))) {
+		err = 0;
+		if (entry->fts_info == FTS_D)
+			/* The inode number of the directory is the ID. */
+			err = add_cgroup(entry->fts_accpath, entry->fts_statp->st_ino);
+		else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_NS ||
+			 entry->fts_info == FTS_ERR)
+			err = unless_gone(entry->fts_errno);
+		list.err = list.err ?: err;
+	}
+	list.err = list.err ?: errno;
+	if (fts_close(fts))
+		list.err = list.err ?: errno;
 }
 
 /* Sort by inode, and where several processes have the socket, by PID. */
@@ -179,11 +334,6 @@ static bool is_in_cgroup(__u64 id)
 }
 
 /* --- addresses ------------------------------------------------------------------- */
-
-/* As in a policy: IPv4 in the last word of a mapped address. */
-struct ip {
-	__u32 w[4];
-};
 
 static struct ip ip_of(int family, const void *addr)
 {
@@ -260,18 +410,21 @@ static bool has_sockets(const struct protocol *protocol)
 	return protocol->number != IPPROTO_SCTP || !access("/proc/net/sctp", F_OK);
 }
 
-static void print_socket(const char *protocol, const struct ip *ip, __u16 port, __u32 inode,
-			 const struct owner *owner)
+static void print_socket(const struct other *other)
 {
+	const struct owner *owner = find_owner(other->inode);
 	char path[32], comm[32] = "?", text[INET6_ADDRSTRLEN];
+	const struct ip *ip = &other->ip;
 	bool ip4 = is_ip4(ip);
 	FILE *f;
 
+	if (!owner && !is_in_cgroup(other->cgroup))
+		return;
 	inet_ntop(ip4 ? AF_INET : AF_INET6, ip4 ? &ip->w[3] : ip->w, text, sizeof(text));
-	fprintf(list.f, "%s%s %s%s%s:%u ", list.prefix, protocol, ip4 ? "" : "[", text,
-		ip4 ? "" : "]", ntohs(port));
+	fprintf(list.f, "%s%s %s%s%s:%u ", list.prefix, other->protocol->name, ip4 ? "" : "[",
+		text, ip4 ? "" : "]", ntohs(other->port));
 	if (!owner) {
-		fprintf(list.f, "inode %u\n", inode);
+		fprintf(list.f, "inode %u\n", other->inode);
 		return;
 	}
 	snprintf(path, sizeof(path), "/proc/%d/comm", owner->pid);
@@ -284,12 +437,12 @@ static void print_socket(const char *protocol, const struct ip *ip, __u16 port, 
 	fprintf(list.f, "[%d]\n", owner->pid);
 }
 
+/* Its owners may not be known yet. */
 static void one_socket(const struct protocol *protocol, const struct inet_diag_msg *msg, int len)
 {
 	struct ip ip = ip_of(msg->idiag_family, msg->id.idiag_src);
 	struct rtattr *a = (void *)(msg + 1), *addrs = NULL;
 	struct sockaddr_storage addr;
-	const struct owner *owner;
 	__u64 cgroup = 0;
 	size_t i;
 
@@ -299,9 +452,8 @@ static void one_socket(const struct protocol *protocol, const struct inet_diag_m
 		else if (a->rta_type == INET_DIAG_LOCALS)
 			addrs = a;
 	}
-	owner = find_owner(msg->idiag_inode);
 	/* Without an inode it was not accepted yet, or was closed: no process has it. */
-	if (!msg->idiag_inode || (!owner && !is_in_cgroup(cgroup)))
+	if (!msg->idiag_inode)
 		return;
 	/* SCTP: find the first address that is not allowed. */
 	for (i = 0; addrs && (i + 1) * sizeof(addr) <= RTA_PAYLOAD(addrs); i++) {
@@ -315,7 +467,11 @@ static void one_socket(const struct protocol *protocol, const struct inet_diag_m
 	/* Raw sockets can be used without an address. */
 	if (is_allowed(&ip, msg) || (protocol->number == IPPROTO_RAW && is_any(&ip)))
 		return;
-	print_socket(protocol->name, &ip, msg->id.idiag_sport, msg->idiag_inode, owner);
+	list.others = grow(list.others, list.other_cnt, sizeof(*list.others));
+	list.others[list.other_cnt++] = (struct other){
+		.protocol = protocol, .cgroup = cgroup, .ip = ip,
+		.inode = msg->idiag_inode, .port = msg->id.idiag_sport,
+	};
 }
 
 /* Returns 0, or an error. */
@@ -399,32 +555,41 @@ static void say_unlisted(void)
 void print_other_sockets(FILE *f, const char *prefix, const char *cgroup,
 			 const struct policy *policy)
 {
-	int err, e;
+	struct stat st;
+	int self, err;
 	size_t i;
 
 	list.f = f;
 	list.prefix = prefix;
 	list.policy = policy;
-	add_netns("/proc/self/ns/net");
-	err = list.netns_cnt ? 0 : errno;
-	if (!err && nftw(cgroup, add_cgroup, 16, FTW_PHYS | FTW_MOUNT))
-		err = errno;
+	self = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (self < 0 || fstat(self, &st)) {
+		list.err = errno;
+	} else {
+		/* Dump it last: sockets of other cgroups can be passed in meanwhile. */
+		remember_netns(st.st_ino);
+		add_cgroups(cgroup);
+		err = setns(self, CLONE_NEWNET) ? errno : dump_all();
+		list.err = list.err ?: err;
+	}
+	if (self >= 0)
+		close(self);
 	if (list.owner_cnt)
 		qsort(list.owners, list.owner_cnt, sizeof(*list.owners), compare_owners);
-	for (i = 0; i < list.netns_cnt; i++) {
-		e = i && setns(list.netns[i].fd, CLONE_NEWNET) ? errno : dump_all();
-		err = err ?: e;
-	}
-	if (list.netns_cnt > 1 && setns(list.netns[0].fd, CLONE_NEWNET))
-		err = err ?: errno;
-	if (err)
+	for (i = 0; i < list.other_cnt; i++)
+		print_socket(&list.others[i]);
+	if (list.err)
 		say("%sreduced:%s sockets with other addresses may be missing from the list: %s",
-		    colour(stderr, YELLOW), colour(stderr, PLAIN), strerror(err));
+		    colour(stderr, YELLOW), colour(stderr, PLAIN), strerror(list.err));
+	if (list.failed)
+		say("%sreduced:%s sockets of %u process%s could not be listed: %s",
+		    colour(stderr, YELLOW), colour(stderr, PLAIN), list.failed,
+		    list.failed == 1 ? "" : "es", strerror(list.reason));
 	say_unlisted();
-	for (i = 0; i < list.netns_cnt; i++)
-		close(list.netns[i].fd);
 	free(list.cgroups);
 	free(list.owners);
+	free(list.others);
 	free(list.netns);
+	free(list.tables);
 	memset(&list, 0, sizeof(list));
 }

@@ -25,6 +25,7 @@ enum outcome {
 	NO_ROOM,	/* over the limit of files */
 	OVER_LIMIT,	/* reading the file took too much time or memory */
 	NOT_LOOKED_UP,	/* interrupted by the user */
+	NOT_STARTED,	/* no memory, or no child process */
 	OUTCOMES,
 };
 
