@@ -243,6 +243,9 @@ static const struct {
 	{ "policy", "policies" }, { "reverse", "reverse" }, { "local", "local" },
 };
 
+/* The ID of the root of the hierarchy. */
+#define ROOT_CGROUP	1
+
 struct hook {
 	struct bpf_program *prog;
 	bool there;		/* attached already */
@@ -281,18 +284,14 @@ static bool is_safe(const char *dir, bool sticky)
 	if (S_ISDIR(st.st_mode) && (!st.st_uid || st.st_uid == geteuid()) &&
 	    (!(st.st_mode & 022) || (sticky && st.st_mode & S_ISVTX)))
 		return true;
-	say("%s: other users can change it, and detach the hooks", dir);
+	say("%s: other users can change it, and detach the hooks: remove it", dir);
 	return false;
-}
-
-static bool are_places_safe(void)
-{
-	return is_safe(BPFFS, true) && is_safe(CONFINE_DIR, false);
 }
 
 /*
  * Lock the directory of all confined cgroups, because policies of different cgroups must not
- * contradict each other. Returns a descriptor, or -1 with errno.
+ * contradict each other. Returns a descriptor, or -1 with errno; or -2 after printing that it
+ * is not safe: another task may have made it first, and have the lock.
  */
 static int lock_all(bool make)
 {
@@ -300,6 +299,8 @@ static int lock_all(bool make)
 
 	if (make && mkdir(CONFINE_DIR, 0700) && errno != EEXIST)
 		return -1;
+	if (!is_safe(BPFFS, true) || !is_safe(CONFINE_DIR, false))
+		return -2;
 	fd = open(CONFINE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && flock(fd, LOCK_EX)) {
 		close(fd);
@@ -655,13 +656,12 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		say_reduced(AUTOBIND, "listen() and send() without bind() are not confined");
 
 	lock = lock_all(true);
+	if (lock == -2)
+		return BPFPROV_FAILED;
 	if (lock < 0) {
 		say("%s: %s", CONFINE_DIR, strerror(errno));
 		return is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
 	}
-	/* Again: another task may have made it first. */
-	if (!are_places_safe())
-		goto close_lock;
 	if (each_confined(check_other, (void *)path))
 		goto close_lock;
 	if (mkdir(dir, 0700) && errno != EEXIST) {
@@ -669,6 +669,9 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		rc = is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
 		goto close_lock;
 	}
+	/* It may have been made while the directory above was not safe. */
+	if (!is_safe(dir, false))
+		goto close_lock;
 	skel = confine_bpf__open();
 	if (!skel) {
 		say("the hooks: %s", strerror(errno));
@@ -780,7 +783,28 @@ static void print_ip(FILE *f, const __u32 ip[4])
 struct show {
 	FILE *f;
 	int rc;
+	/* The policies whose sockets are listed, and where in the text. */
+	struct {
+		struct policy policy;
+		size_t at;
+	} *lists;
+	size_t count;
 };
+
+/* The list of sockets takes as long as a task wants: make it later, without the lock. */
+static void list_later(struct show *s, const struct policy *p)
+{
+	void *lists = reallocarray(s->lists, s->count + 1, sizeof(*s->lists));
+
+	if (!lists || fflush(s->f)) {
+		say("%s: %s", p->cgroup, strerror(ENOMEM));
+		s->rc = BPFPROV_FAILED;
+		return;
+	}
+	s->lists = lists;
+	s->lists[s->count].policy = *p;
+	s->lists[s->count++].at = ftell(s->f);
+}
 
 static int show_dir(void *ctx, const char *dir, const char *id)
 {
@@ -841,7 +865,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	}
 	fprintf(f, "\n");
 	if (state == CONFINED || state == NOT_WHOLE)
-		print_other_sockets(f, "  other-address ", p.cgroup, &p);
+		list_later(s, &p);
 	if (state == NOT_WHOLE) {
 		say("%s: not all hooks are attached: confine it again", p.cgroup);
 		rc = BPFPROV_FAILED;
@@ -863,8 +887,8 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 static int show(int lock, const char *dir, const char *id)
 {
 	struct show s = { .rc = BPFPROV_OK };
+	size_t size = 0, at = 0, i;
 	char *text = NULL;
-	size_t size = 0;
 
 	s.f = open_memstream(&text, &size);
 	if (!s.f)
@@ -875,10 +899,17 @@ static int show(int lock, const char *dir, const char *id)
 		each_confined(show_dir, &s);
 	if (lock >= 0)
 		close(lock);
-	if (!s.f || finish_output(s.f, "the policies"))
+	if (!s.f || finish_output(s.f, "the policies")) {
 		s.rc = BPFPROV_FAILED;
-	else
-		fwrite(text, 1, size, stdout);
+	} else {
+		for (i = 0; i < s.count; at = s.lists[i++].at) {
+			fwrite(text + at, 1, s.lists[i].at - at, stdout);
+			print_other_sockets(stdout, "  other-address ", s.lists[i].policy.cgroup,
+					    &s.lists[i].policy);
+		}
+		fwrite(text + at, 1, size - at, stdout);
+	}
+	free(s.lists);
 	free(text);
 	return finish_output(stdout, "standard output") ? BPFPROV_FAILED : s.rc;
 }
@@ -903,8 +934,7 @@ static int own_cgroup(char *path, size_t size)
 	while (f && fgets(line, sizeof(line), f)) {
 		/* Skip a path that is too long for a policy. */
 		len = strcspn(line, "\n");
-		/* Nor the root cgroup, which has all processes that have no other. */
-		if (strncmp(line, "0::/", 4) || !line[len] || len == 4)
+		if (strncmp(line, "0::/", 4) || !line[len])
 			continue;
 		line[len] = 0;
 		snprintf(path, size, "/sys/fs/cgroup%s", line + 3);
@@ -953,6 +983,12 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 		close(cgroup);
 		return -2;
 	}
+	/* Whatever its name is, in whatever namespace: "" or "/" comes from an unset variable. */
+	if (st.st_ino == ROOT_CGROUP) {
+		say("%s: this is the root cgroup, which has all processes", name);
+		close(cgroup);
+		return -2;
+	}
 	path[len] = 0;
 	snprintf(id, id_size, "%llu", (unsigned long long)st.st_ino);
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
@@ -975,17 +1011,19 @@ int cmd_confine(int argc, char **argv)
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
-	if (!have_bpffs() || !are_places_safe())
+	if (!have_bpffs())
 		return BPFPROV_FAILED;
 	if (env.self) {
 		if (own_cgroup(own, sizeof(own))) {
-			say("this process is not in a cgroup v2, other than the root");
+			say("this process is not in a cgroup v2");
 			return BPFPROV_GONE;
 		}
 		env.cgroup = own;
 	}
-	if (!env.cgroup)
-		return show(lock_all(false), NULL, NULL);
+	if (!env.cgroup) {
+		lock = lock_all(false);
+		return lock == -2 ? BPFPROV_FAILED : show(lock, NULL, NULL);
+	}
 
 	cgroup = find_cgroup(path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
 	if (cgroup == -2)
@@ -1003,6 +1041,8 @@ int cmd_confine(int argc, char **argv)
 	if (cgroup >= 0)
 		close(cgroup);
 	lock = lock_all(false);
+	if (lock == -2)
+		return BPFPROV_FAILED;
 	if (lock < 0 || access(dir, F_OK)) {
 		if (lock >= 0)
 			close(lock);

@@ -133,7 +133,7 @@ static FILE *open_output(char *temp, size_t size)
 		f = fd < 0 ? NULL : fdopen(fd, "w");
 		if (fd >= 0) {
 			umask(mask = umask(0));
-			fchmod(fd, 0666 & ~mask);
+			fchmod(fd, there ? st.st_mode & 0777 : 0666 & ~mask);
 		}
 	} else {
 		f = fopen(env.output, "w");

@@ -18,6 +18,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
+#include <signal.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,9 @@ static int add_descriptors(const char *path, int pid)
 		target[len] = 0;
 		if (sscanf(target, "socket:[%u]", &inode) != 1)
 			continue;
+		/* A task can duplicate one as often as it likes. */
+		if (list.owner_cnt && list.owners[list.owner_cnt - 1].inode == inode)
+			continue;
 		list.owners = grow(list.owners, list.owner_cnt, sizeof(*list.owners));
 		list.owners[list.owner_cnt++] = (struct owner){ .inode = inode, .pid = pid };
 	}
@@ -220,8 +224,13 @@ static int add_process(int pid)
 	list.table_cnt = 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	d = opendir(path);
-	if (!d)
-		return unless_gone(errno);
+	if (!d) {
+		err = errno;
+		/* It can also be hidden (hidepid=). */
+		if (err == ENOENT && (!kill(pid, 0) || errno == EPERM))
+			return EACCES;
+		return unless_gone(err);
+	}
 	while (errno = 0, (t = readdir(d))) {
 		tid = atoi(t->d_name);
 		e = tid > 0 ? add_task(pid, tid) : 0;
@@ -253,9 +262,7 @@ static int add_cgroup(const char *path, __u64 id)
 		while (errno = 0, fscanf(f, "%d", &pid) == 1) {
 			found++;
 			/* 0: in another PID namespace */
-			if (pid <= 0)
-				continue;
-			e = i ? add_task(pid, pid) : add_process(pid);
+			e = pid <= 0 ? ESRCH : i ? add_task(pid, pid) : add_process(pid);
 			if (e) {
 				list.failed++;
 				list.reason = list.reason ?: e;

@@ -294,11 +294,6 @@ int open_cgroup(const char *name, char *path, size_t size)
 {
 	int fd, err = 0;
 
-	/* Not the root cgroup, which has all processes: an unset variable of a script. */
-	if (!*name) {
-		say("the name of the cgroup is empty");
-		return -1;
-	}
 	if ((size_t)snprintf(path, size, CGROUPFS "/%s", name) >= size) {
 		say("%.40s...: a path of less than %zu bytes is needed", name, size);
 		return -1;
