@@ -3600,6 +3600,8 @@ static void spin_mapped(const char *path, int ready)
 	void *image;
 	FILE *f;
 
+	/* khugepaged would make the header a part of a huge page, which cannot be evicted. */
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	image = fd < 0 || fstat(fd, &st) ? MAP_FAILED :
 		mmap(NULL, st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	f = fopen("/proc/self/maps", "re");
