@@ -27,9 +27,6 @@
 /* Processes that are remembered, because they were given up, or a search was in vain. */
 #define MAX_PROCESSES	256
 
-/* ms: a reply that takes longer is slow. */
-#define SLOW		100
-
 #define FRAME_KEY offsetof(struct frame, count)
 
 struct profile data;
@@ -350,10 +347,6 @@ static int walk_find(struct walk *w, uint64_t addr, enum which which, struct map
 	q.addr = addr;
 	q.which = which;
 	err = look_up(&q, &r);
-	/* Slow replies count as waits in vain: many processes could have a few each. */
-	time = (clock_ns(CLOCK_MONOTONIC) - time) / 1000000;
-	if (!err && time >= SLOW)
-		lookups.apart.vain += time;
 	if (err) {
 		w->dead = true;
 		return err;
@@ -542,7 +535,7 @@ static void scan_process(int pid)
 
 	for (i = 0; !exiting() && !walk_find(&w, addr, MAP_NEXT_CODE, &v); i++) {
 		lookups.searched++;
-		if (i == max || apart_is_short(&lookups.apart)) {
+		if (i == max) {
 			data.crowded++;
 			break;
 		}

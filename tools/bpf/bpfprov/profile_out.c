@@ -417,7 +417,7 @@ void profile_report(double seconds, double cpu, double irq)
 	if (data.given_up)
 		say("%" PRIu64 " lookups in /proc took too long, and were given up", data.given_up);
 	if (data.crowded)
-		say("%" PRIu64 " processes have too many mappings, or slow ones: not all of their files were found",
+		say("%" PRIu64 " processes have too many mappings: not all of their files were found",
 		    data.crowded);
 	if (binary_dropped())
 		say("%" PRIu64 " files dropped for want of room", binary_dropped());
