@@ -797,8 +797,11 @@ static int write_many_headers(int fd)
 	       !ftruncate(fd, 4096 + (off_t)count * sizeof(ElfW(Phdr))) ? 0 : -1;
 }
 
-/* A file of any user that has many program headers: they are not all read at once. */
-TEST_F(maps, many_headers)
+/*
+ * "maps" on a file of any user that @write made: it takes at most @kib, finds no build ID there,
+ * and those of other files.
+ */
+static void maps_of_hostile(struct __test_metadata *_metadata, int (*write)(int fd), long kib)
 {
 	struct mapped mapped;
 	char line[PATH_MAX];
@@ -808,16 +811,24 @@ TEST_F(maps, many_headers)
 
 	ASSERT_EQ(0, mapped_start(&mapped, "many"));
 	fd = open(mapped.file, O_RDWR | O_CLOEXEC);
-	ASSERT_EQ(0, write_many_headers(fd));
+	ASSERT_EQ(0, write(fd));
 	close(fd);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--no-query", PID(getpid()))));
-	/* Control: it has no build ID, as others do. */
 	ASSERT_NE(NULL, find_line(t.out, mapped.file, "", line, sizeof(line)));
 	EXPECT_NE(NULL, strstr(line, " - "));
+	/* Control: other files have their build IDs. */
+	ASSERT_NE(NULL, find_line(t.out, "r-xp", "/bpfprov_cli", line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(line, " - "));
 	tool_free(&t);
 	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &r));
-	EXPECT_GT(100 << 10, r.ru_maxrss) TH_LOG("%ld KiB", r.ru_maxrss);
+	EXPECT_GT(kib, r.ru_maxrss) TH_LOG("%ld KiB", r.ru_maxrss);
 	mapped_end(&mapped);
+}
+
+/* Many program headers are not all read at once. */
+TEST_F(maps, many_headers)
+{
+	maps_of_hostile(_metadata, write_many_headers, 100 << 10);
 }
 
 /* In KiB: of the tool and its children. The files in the tests would take some 600 MiB. */
@@ -851,29 +862,10 @@ static int write_many_notes(int fd)
 	return ftruncate(fd, p.p_offset + size);
 }
 
-/* A file of any user that has many notes: they are not all kept in memory. */
+/* Many notes are not all kept in memory. */
 TEST_F(maps, many_notes)
 {
-	struct mapped mapped;
-	char line[PATH_MAX];
-	struct rusage r;
-	struct tool t;
-	int fd;
-
-	ASSERT_EQ(0, mapped_start(&mapped, "many"));
-	fd = open(mapped.file, O_RDWR | O_CLOEXEC);
-	ASSERT_EQ(0, write_many_notes(fd));
-	close(fd);
-	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", "--no-query", PID(getpid()))));
-	ASSERT_NE(NULL, find_line(t.out, mapped.file, "", line, sizeof(line)));
-	EXPECT_NE(NULL, strstr(line, " - "));
-	/* Control: other files have their build IDs. */
-	ASSERT_NE(NULL, find_line(t.out, "r-xp", "/bpfprov_cli", line, sizeof(line)));
-	EXPECT_EQ(NULL, strstr(line, " - "));
-	tool_free(&t);
-	ASSERT_EQ(0, getrusage(RUSAGE_CHILDREN, &r));
-	EXPECT_GT(MAX_TAKEN, r.ru_maxrss) TH_LOG("%ld KiB", r.ru_maxrss);
-	mapped_end(&mapped);
+	maps_of_hostile(_metadata, write_many_notes, MAX_TAKEN);
 }
 
 TEST_F(maps, vanished)

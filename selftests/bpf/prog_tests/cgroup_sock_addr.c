@@ -52,20 +52,34 @@ static void test_unspec_bind(struct cgroup_sock_addr *skel)
 	close(fd);
 }
 
+/* An IPv4 server at @addr, and in @fd a socket of @family. Returns the server, or -1. */
+static int server_and_socket(int family, int *fd, void *addr, socklen_t *len)
+{
+	int server_fd = start_server(AF_INET, SOCK_DGRAM, "127.0.0.1", 0, 0);
+
+	if (!ASSERT_OK_FD(server_fd, "start_server"))
+		return -1;
+	if (!ASSERT_OK(getsockname(server_fd, addr, len), "getsockname"))
+		goto close_server;
+	*fd = socket(family, SOCK_DGRAM, 0);
+	if (!ASSERT_OK_FD(*fd, "socket"))
+		goto close_server;
+	return server_fd;
+
+close_server:
+	close(server_fd);
+	return -1;
+}
+
 static void test_unspec_sendto(struct cgroup_sock_addr *skel)
 {
 	struct sockaddr_in addr;
 	socklen_t len = sizeof(addr);
-	int server_fd, fd = -1;
+	int server_fd, fd;
 
-	server_fd = start_server(AF_INET, SOCK_DGRAM, "127.0.0.1", 0, 0);
-	if (!ASSERT_OK_FD(server_fd, "start_server"))
+	server_fd = server_and_socket(AF_INET, &fd, &addr, &len);
+	if (server_fd < 0)
 		return;
-	if (!ASSERT_OK(getsockname(server_fd, (struct sockaddr *)&addr, &len), "getsockname"))
-		goto out;
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (!ASSERT_OK_FD(fd, "socket"))
-		goto out;
 	reset(skel);
 
 	addr.sin_family = AF_UNSPEC;
@@ -77,8 +91,7 @@ static void test_unspec_sendto(struct cgroup_sock_addr *skel)
 	ASSERT_EQ(skel->bss->user_ip[0], addr.sin_addr.s_addr, "user_ip4");
 	check_datagram_from(server_fd, SOURCE4);
 out:
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	close(server_fd);
 }
 
@@ -208,19 +221,14 @@ out:
 
 static void test_bpf_bind4_sock6(struct cgroup_sock_addr *skel, int cgroup_fd)
 {
-	int server_fd, fd = -1, peer_fd = -1;
+	int server_fd, fd, peer_fd = -1;
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 	char c;
 
-	server_fd = start_server(AF_INET, SOCK_DGRAM, "127.0.0.1", 0, 0);
-	if (!ASSERT_OK_FD(server_fd, "start_server"))
+	server_fd = server_and_socket(AF_INET6, &fd, &addr, &len);
+	if (server_fd < 0)
 		return;
-	if (!ASSERT_OK(getsockname(server_fd, (struct sockaddr *)&addr, &len), "getsockname"))
-		goto out;
-	fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	if (!ASSERT_OK_FD(fd, "socket"))
-		goto out;
 	reset(skel);
 
 	if (attach(skel->progs.bind4_and_reject, cgroup_fd, &skel->links.bind4_and_reject))
@@ -247,8 +255,7 @@ static void test_bpf_bind4_sock6(struct cgroup_sock_addr *skel, int cgroup_fd)
 out:
 	if (peer_fd >= 0)
 		close(peer_fd);
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	close(server_fd);
 }
 
@@ -281,16 +288,11 @@ static void test_bpf_bind_broadcast(struct cgroup_sock_addr *skel, int cgroup_fd
 {
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
-	int server_fd, fd = -1;
+	int server_fd, fd;
 
-	server_fd = start_server(AF_INET, SOCK_DGRAM, "127.0.0.1", 0, 0);
-	if (!ASSERT_OK_FD(server_fd, "start_server"))
+	server_fd = server_and_socket(AF_INET6, &fd, &addr, &len);
+	if (server_fd < 0)
 		return;
-	if (!ASSERT_OK(getsockname(server_fd, (struct sockaddr *)&addr, &len), "getsockname"))
-		goto out;
-	fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	if (!ASSERT_OK_FD(fd, "socket"))
-		goto out;
 	reset(skel);
 
 	if (attach(skel->progs.bind_broadcast, cgroup_fd, &skel->links.bind_broadcast))
@@ -302,8 +304,7 @@ static void test_bpf_bind_broadcast(struct cgroup_sock_addr *skel, int cgroup_fd
 	ASSERT_OK(skel->bss->bind_err, "bpf_bind");
 	check_local_ip(fd, "::ffff:127.0.0.1");
 out:
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	close(server_fd);
 }
 

@@ -54,16 +54,18 @@ int source_sendmsg6(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
-SEC("cgroup/connect4")
-int bind4_and_reject(struct bpf_sock_addr *ctx)
+static __always_inline void bind4(struct bpf_sock_addr *ctx, __u32 ip)
 {
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = bpf_htonl(0x7f000002),
-	};
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_addr.s_addr = bpf_htonl(ip) };
 
 	record(ctx);
 	bind_err = bpf_bind(ctx, (struct sockaddr *)&sin, sizeof(sin));
+}
+
+SEC("cgroup/connect4")
+int bind4_and_reject(struct bpf_sock_addr *ctx)
+{
+	bind4(ctx, 0x7f000002);
 	return 0;
 }
 
@@ -83,13 +85,7 @@ int bind6_in_connect4(struct bpf_sock_addr *ctx)
 SEC("cgroup/connect4")
 int bind_broadcast(struct bpf_sock_addr *ctx)
 {
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = bpf_htonl(0x7fffffff),
-	};
-
-	record(ctx);
-	bind_err = bpf_bind(ctx, (struct sockaddr *)&sin, sizeof(sin));
+	bind4(ctx, 0x7fffffff);
 	return 1;
 }
 
