@@ -7,13 +7,16 @@ usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one 
        mutants.py check FILE TREE              does each one fit the kernel tree TREE, and its
                                                litmus tests?
        mutants.py apply FILE TREE              put all of them into TREE, each switched off
-       mutants.py kinds FILE NAME...           "NAME TAB" run, alone, perf, litmus or a verdict
+       mutants.py kinds FILE NAME...           "NAME TAB" run, tool, alone, perf, litmus or a verdict
        mutants.py litmus FILE TREE NAME...     the files of their litmus tests in the kernel tree
        mutants.py proofs FILE TREE HERD NAME...   "NAME TAB VERDICT" lines, of herd7's output for
                                                these files
        mutants.py perf FILE PERF NAME...       run the tests of that perf: "NAME TAB VERDICT" lines
        mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
-       mutants.py verdicts FILE RESULTS CONSOLE   of the guest: "NAME TAB VERDICT" lines
+       mutants.py control FILE NAME...         the same of their tests, without a mutant
+       mutants.py verdicts FILE RESULTS CONSOLE [CONTROL]   of the guest: "NAME TAB VERDICT" lines.
+                                               A test that failed without a mutant, in RESULTS or
+                                               in CONTROL, catches none
        mutants.py record FILE LAST VERDICTS    replace, in the file LAST, the results of the mutants
                                                that the "NAME TAB VERDICT" lines are about
        mutants.py block FILE LAST              the block of doc/results.md, from LAST
@@ -37,7 +40,8 @@ The file has a block for each mutant, with an empty line after it:
 "file" may be repeated for a change of several places. Several lines of text are joined.
 All mutants are in one kernel. Its parameter mutant=NUMBER switches one on, at boot or in
 /sys/module/kernel/parameters/mutant; the number is a hash of the name, so that a new mutant
-does not change the objects of the others. Those of perf are in one perf, and the variable
+does not change the objects of the others. Those of bpfprov are in one bpfprov, which reads
+this parameter, and so do its BPF programs. Those of perf are in one perf, and the variable
 KERNEL_MUTANT of its environment has the number.
 
 A result in LAST is that of the block with its hash: if the block has changed, it has none.
@@ -78,12 +82,34 @@ static void __attribute__((constructor)) set_mutant(void)
 	{SWITCH} = number ? atoi(number) : 0;
 }}
 """
+TOOL = "tools/bpf/bpfprov/"
+# Appended to its main.c.
+TOOL_SOURCE = f"""
+int {SWITCH};
+
+static void __attribute__((constructor)) set_mutant(void)
+{{
+	FILE *f = fopen("/sys/module/kernel/parameters/mutant", "re");
+
+	if (f && fscanf(f, "%d", &{SWITCH}) != 1)
+		{SWITCH} = 0;
+	if (f)
+		fclose(f);
+}}
+"""
+# In a file with BPF programs.
+BPF_SOURCE = f"""#ifndef {SWITCH}_is
+extern const void {SWITCH} __attribute__((section(".ksyms")));
+#define {SWITCH}_is(number) ({{ int switched; \\
+	bpf_probe_read_kernel(&switched, sizeof(switched), &{SWITCH}); switched == (number); }})
+#endif
+"""
 # Not the names of tests in the guest.
 OTHERS = ("litmus", "perf")
 
 
 # A mutant's name begins with one of these.
-TOPICS = ("buildid", "task-vma", "bpf-event", "cgroup-sock")
+TOPICS = ("buildid", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
 COLUMNS = ("topic", "mutants", "caught", "by the model", "explained", "not caught", "no result")
 
 
@@ -145,9 +171,13 @@ class Mutant:
         return any(p.path.startswith("tools/perf/") for p in self.places)
 
     @property
+    def in_tool(self) -> bool:
+        return any(p.path.startswith(TOOL) for p in self.places)
+
+    @property
     def kind(self) -> str:
         if self.tests:
-            return "alone" if self.alone else "run"
+            return "alone" if self.alone else "tool" if self.in_tool else "run"
         if self.cases:
             return "perf"
         return "litmus" if self.caught_by else f"explained: {self.survives}"
@@ -169,6 +199,8 @@ class Mutant:
             return "names no line of the litmus test"
         if not all(regex for _, regex in self.cases):
             return "names no check of the case of perf test"
+        if self.alone and self.in_tool:
+            return "is alone, which bpfprov has no need of"
         if not self.survives and self.in_perf != bool(self.cases):
             return "needs cases of perf test if it changes perf, and only then"
         return ""
@@ -232,12 +264,14 @@ def edits(mutants: dict[str, Mutant], tree: Path) -> tuple[dict[str, str], list[
         for (_, end, one, _), (start, _, other, _) in zip(found, found[1:]):
             if start < end:
                 errors.append(f"mutants {one.name} and {other.name} change the same text")
+        is_bpf = ".bpf." in path
         for start, end, mutant, place in reversed(found):
-            new = "\n".join(place.new).replace("MUTANT", f"({SWITCH} == {mutant.number})")
-            text = text[:start] + new + text[end:]
+            switched = f"{SWITCH}_is({mutant.number})" if is_bpf else f"({SWITCH} == {mutant.number})"
+            text = text[:start] + "\n".join(place.new).replace("MUTANT", switched) + text[end:]
         # After the line of the license.
         first, _, rest = text.partition("\n")
-        changed[path] = f"{first}\nextern int {SWITCH};\n{rest}"
+        head = BPF_SOURCE if is_bpf else f"extern int {SWITCH};\n"
+        changed[path] = f"{first}\n{head}{rest}"
     return changed, errors
 
 
@@ -249,6 +283,9 @@ def apply(mutants: dict[str, Mutant], tree: Path) -> int:
         build = (tree / "tools/perf/util/Build").read_text()
         changed |= {"tools/perf/util/mutant.c": PERF_SOURCE,
                     "tools/perf/util/Build": build + "perf-util-y += mutant.o\n"}
+    if any(m.in_tool for m in mutants.values()):
+        main = f"{TOOL}main.c"
+        changed[main] = (changed.get(main) or (tree / main).read_text()) + TOOL_SOURCE
     if not errors:
         for path, text in changed.items():
             (tree / path).write_text(text)
@@ -318,8 +355,9 @@ def sections(lines: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str]) -> str:
-    """Of one whose tests have all ended, or that was the last one of a dead guest."""
+def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str], bad: dict[str, str]) -> str:
+    """Of one whose tests have all ended, or that was the last one of a dead guest. BAD: the
+    tests that failed without a mutant."""
     for line in console:
         if any(ere(regex).search(line) for regex in deny):
             return f"caught: the kernel complained: {line.strip()}"
@@ -332,6 +370,8 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
     # A test that was killed may have printed nothing.
     caught = [t for t, regex in mutant.tests.items() if t in failed and ere(regex).search(failed[t] or "-")]
     missed = [t for t in mutant.tests if t not in caught]
+    if caught and all(t in bad for t in caught):
+        return f"failed: without it: {'; '.join(f'{t}: {bad[t]}' for t in caught)}"
     if caught:
         return f"caught: {' '.join(caught)}" + (f" (not in {' '.join(missed)})" if missed else "")
     if absent := [t for t in mutant.tests if t not in ran]:
@@ -342,8 +382,12 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
 def without(printed: list[str]) -> str:
     """Of the tests that ran without a mutant."""
     run = run_of(printed)
-    bad = run.errors + [f"{r.name}: {r.said}" for r in run.results if r.outcome != "pass"]
+    bad = run.errors + [f"{name}: {said}" for name, said in not_passed(printed).items()]
     return f"failed: {'; '.join(bad)}" if bad else f"{run.count('pass')} tests pass"
+
+
+def not_passed(printed: list[str]) -> dict[str, str]:
+    return {r.name: r.said for r in run_of(printed).results if r.outcome != "pass"}
 
 
 def perf_case(perf: str, number: int, case: str) -> tuple[str, str]:
@@ -373,12 +417,13 @@ def judge_perf(mutant: Mutant, perf: str) -> str:
     return f"survived: {'; '.join(missed)}" if missed else f"caught: perf test: {', '.join(c for c, _ in mutant.cases)}"
 
 
-def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str]) -> None:
+def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str], control: list[str]) -> None:
     deny = [row[0] for row in rows(Path(__file__).with_name("splats.deny"))]
-    kernel = sections(console)
-    for name, printed in sections(results).items():
+    kernel, found = sections(console), sections(results)
+    bad = not_passed(sections(control or results).get("none", [])[1:])
+    for name, printed in found.items():
         if name in mutants:
-            print(f"{name}\t{judge(mutants[name], printed[1:], kernel.get(name, []), deny)}")
+            print(f"{name}\t{judge(mutants[name], printed[1:], kernel.get(name, []), deny, bad)}")
         elif name == "none":
             print(f"{name}\t{without(printed[1:])}")
 
@@ -439,7 +484,7 @@ def main(argv: list[str]) -> int:
         return report(edits(mutants, Path(rest[0]))[1] + without_variant(mutants, Path(rest[0])))
     elif command == "apply" and len(rest) == 1:
         return apply(mutants, Path(rest[0]))
-    elif command in ("kinds", "batch", "litmus", "proofs", "perf") and len(rest) > (places := PLACES.get(command, 0)):
+    elif command in ("kinds", "batch", "control", "litmus", "proofs", "perf") and len(rest) > (places := PLACES.get(command, 0)):
         if unknown := [name for name in rest[places:] if name not in mutants]:
             sys.exit(f"no mutant {unknown[0]}")
         chosen = [mutants[name] for name in rest[places:]]
@@ -457,15 +502,16 @@ def main(argv: list[str]) -> int:
         elif command == "proofs":
             print("\n".join(f"{m.name}\t{proof(m, Path(rest[0]), Path(rest[1]))}" for m in chosen))
         else:
-            print("\n".join(f"{m.number} {m.name} {','.join(m.tests)}" for m in chosen))
-            if not any(m.alone for m in chosen):
+            if command == "batch":
+                print("\n".join(f"{m.number} {m.name} {','.join(m.tests)}" for m in chosen))
+            if command == "control" or not any(m.alone for m in chosen):
                 print("0 none", ",".join(sorted({t for m in chosen for t in m.tests})))
     elif command == "record" and len(rest) == 2:
         record(mutants, Path(rest[0]), Path(rest[1]))
     elif command == "block" and len(rest) == 1:
         block(mutants, Path(rest[0]))
-    elif command == "verdicts" and len(rest) == 2:
-        verdicts(mutants, lines_of(rest[0]), lines_of(rest[1]))
+    elif command == "verdicts" and len(rest) in (2, 3):
+        verdicts(mutants, lines_of(rest[0]), lines_of(rest[1]), lines_of(rest[2]) if rest[2:] else [])
     else:
         print(__doc__, file=sys.stderr)
         return 2

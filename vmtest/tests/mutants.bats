@@ -90,6 +90,32 @@ of()
 	[ "$(tail -n 1 tree/kernel/Makefile)" = "obj-y += mutant.o" ]
 }
 
+@test "mutants: those of bpfprov are switched by the kernel's parameter" {
+	mkdir -p tree/tools/bpf/bpfprov
+	printf '%s\n' '// SPDX' '#include <stdio.h>' 'int main(void)' '{' '	return check();' '}' >tree/tools/bpf/bpfprov/main.c
+	printf '%s\n' '// SPDX' '#include <bpf/bpf_helpers.h>' 'int hook(void) { return REFUSE; }' >tree/tools/bpf/bpfprov/hook.bpf.c
+	cat >>list <<-'END'
+
+	mutant tool
+	file tools/bpf/bpfprov/main.c
+	-	return check();
+	+	return MUTANT ? 0 : check();
+	file tools/bpf/bpfprov/hook.bpf.c
+	-REFUSE
+	+MUTANT ? ALLOW : REFUSE
+	caught-by p.x.one: .
+	END
+	mutants kinds first tool
+	[ "$output" = $'first\trun\ntool\ttool' ]
+	mutants apply tree
+	[ "$status" = 0 ]
+	[ "$(sed -n 2p tree/tools/bpf/bpfprov/main.c)" = "extern int kernel_mutant;" ]
+	grep -qxF '	return (kernel_mutant == 552812241) ? 0 : check();' tree/tools/bpf/bpfprov/main.c
+	grep -q 'fopen("/sys/module/kernel/parameters/mutant"' tree/tools/bpf/bpfprov/main.c
+	[[ $(sed -n 3p tree/tools/bpf/bpfprov/hook.bpf.c) = "extern const void kernel_mutant "* ]]
+	grep -qxF 'int hook(void) { return kernel_mutant_is(552812241) ? ALLOW : REFUSE; }' tree/tools/bpf/bpfprov/hook.bpf.c
+}
+
 @test "mutants: a text that is gone, or there twice, does not fit" {
 	sed -i 's/a || b/c || b/' tree/net/a.c
 	sed -i '/^after/d' list
@@ -155,6 +181,23 @@ of()
 	[[ ${lines[2]} = $'none\tfailed: p.x.one: bad'* ]]
 	guest "guest-mutants: second" "KTAP version 1" "1..1" "not ok 1 p.x.one # there is no such test"
 	[[ ${lines[0]} = $'second\tfailed: did not run: p.x.one' ]]
+}
+
+@test "mutants: a test that fails without a mutant catches none" {
+	guest "$(of first "not ok" "it is wrong")" "$(of second "not ok" bad)" "$(of none "not ok" bad)"
+	[[ ${lines[0]} = $'first\tfailed: without it: p.x.one: bad'* ]]
+	[[ ${lines[1]} = $'second\tfailed: without it: p.x.one: bad'* ]]
+	# In a guest of its own, where the first one died.
+	mutants control first second
+	[ "$output" = "0 none p.x.one,p.x.two" ]
+	of none "not ok" bad >control
+	guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
+	mutants verdicts results console control
+	[[ ${lines[0]} = $'first\tfailed: without it: p.x.one: bad'* ]]
+	[ "${lines[1]}" = $'second\tcaught: the guest died, or hung' ]
+	of none ok "" >control
+	mutants verdicts results console control
+	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
 }
 
 @test "mutants: a guest that dies or complains catches the last one" {
@@ -291,7 +334,7 @@ herd()
 	[ "$(cut -f1,3 last | tail -n +2)" = $'buildid-first\tcaught: p.x.one\nbuildid-second\tsurvived: all pass\nbuildid-third\tproven by the model: order' ]
 	mutants block last
 	[ "${lines[2]}" = "| buildid | 4 | 1 | 1 | 1 | 1 | 0 |" ]
-	[ "${lines[6]}" = "| all | 4 | 1 | 1 | 1 | 1 | 0 |" ]
+	[ "${lines[7]}" = "| all | 4 | 1 | 1 | 1 | 1 | 0 |" ]
 	[[ $output = *"buildid-second: survived: all pass"* ]]
 	# The text of one of them changes.
 	sed -i 's/!MUTANT) ||/! MUTANT) ||/' list
