@@ -45,7 +45,7 @@ with_progress()
 		say "  ... $("$describe" 2>/dev/null || true)"
 	done >/dev/null 5>&- 6>&- 7>&- 8>&- 9>&- &
 	printer=$!
-	"$@" || rc=$?
+	"$@" {never}<&- || rc=$?
 	kill $printer 2>/dev/null || true
 	wait $printer 2>/dev/null || true
 	exec {never}<&-
