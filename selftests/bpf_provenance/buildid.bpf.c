@@ -26,7 +26,10 @@ int removed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
 bool stack_at_parse;
 
-/* A second stack at the same system call, without the innermost frame. */
+/*
+ * A second stack at the same system call, without the innermost frame. Interrupts are off:
+ * the first one holds mmap_lock until they are on again, so this one does not get it.
+ */
 bool stack_of_callers;
 
 /* i_opflags of the file, and invalidations before target cleared the flag in it. */
@@ -91,12 +94,18 @@ static void take_stack(void *ctx)
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 {
+	unsigned long flags;
+
 	if (!on_target() || id != sample_nr)
 		return 0;
+	if (!stack_of_callers) {
+		take_stack(ctx);
+		return 0;
+	}
+	bpf_local_irq_save(&flags);
 	take_stack(ctx);
-	if (stack_of_callers)
-		bpf_get_stack(ctx, deep, sizeof(samples[0]),
-			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID | 1);
+	bpf_get_stack(ctx, deep, sizeof(samples[0]), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID | 1);
+	bpf_local_irq_restore(&flags);
 	return 0;
 }
 

@@ -1772,6 +1772,30 @@ TEST_F(cache, requested_once)
 	munmap(second, PAGE);
 }
 
+/* Frames in one mapping request its build ID once, also where each looks the mapping up. */
+TEST_F(cache, requested_once_per_mapping)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(0, page_out(self->f.map));
+	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+	bss->aheads = 0;
+	bss->stack_of_callers = true;
+	syscall_called_by(self->f.map + 16, self->f.map + 32, SYS_getppid);
+	bss->stack_of_callers = false;
+
+	ASSERT_EQ(1, bss->nr_samples);
+	ASSERT_FALSE(is_valid(&bss->deep[0]));
+	ASSERT_FALSE(is_valid(&bss->deep[1]));
+	EXPECT_EQ(1, bss->aheads)
+		TH_LOG("%d reads ahead for one mapping", bss->aheads);
+}
+
 /*
  * Task context: each mapping of a page takes a reference, a pin takes as many as
  * this file has mappings. It is still cached.

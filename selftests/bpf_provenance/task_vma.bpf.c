@@ -724,12 +724,30 @@ int BPF_PROG(token_exec, struct task_struct *p, pid_t old_pid, struct linux_binp
 /* Points where a task has a new mm, or none. */
 __u32 vmas_copied, look_at_copy;
 
+/* Results of bpf_for_each_err() and bpf_iter_task_vma_error_addr(). */
+int for_each_err;
+__u64 left_out_at;
+
 /* In fork(), which holds write locks on the mappings it has copied so far. */
 SEC("?fentry/anon_vma_fork")
 int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 {
-	if (on_target() && ++vmas_copied == look_at_copy)
-		look(!bpf_in_interrupt());
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct vm_area_struct *seen_vma;
+	struct bpf_iter_task_vma it;
+
+	if (!on_target() || ++vmas_copied != look_at_copy)
+		return 0;
+	look(!bpf_in_interrupt());
+	if (!bpf_ksym_exists(bpf_iter_task_vma_error) ||
+	    !bpf_ksym_exists(bpf_iter_task_vma_error_addr))
+		return 0;
+	bpf_for_each_err(task_vma, seen_vma, for_each_err, task, 0)
+		;
+	bpf_iter_task_vma_new(&it, task, 0);
+	bpf_iter_task_vma_next(&it);
+	left_out_at = bpf_iter_task_vma_error_addr(&it);
+	bpf_iter_task_vma_destroy(&it);
 	return 0;
 }
 

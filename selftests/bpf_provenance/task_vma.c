@@ -1368,10 +1368,14 @@ TEST_F(query, within_fork)
 	ASSERT_LT(VMAS_COPIED + 5, read_maps());
 	self->skel->bss->look_at_copy = VMAS_COPIED;
 	load_query(_metadata, self->skel, self->skel->progs.in_fork, NULL);
+	self->skel->bss->left_out_at = 1;
 	run_child(_metadata, self->skel, do_nothing, 0);
 	EXPECT_EQ(-EAGAIN, seen->walk_err);
 	EXPECT_EQ(-EAGAIN, seen->query_err);
 	EXPECT_EQ(0, seen->nr_records);
+	EXPECT_EQ(-EAGAIN, self->skel->bss->for_each_err);
+	/* Where the walk began: its first VMA is locked. */
+	EXPECT_EQ(0, self->skel->bss->left_out_at);
 }
 
 /* The same with interrupts off, where a step skips at most 64 mappings. */

@@ -140,16 +140,17 @@ __success
 int walk_left_out_again(void *ctx)
 {
 	struct bpf_iter_task_vma it;
+	int i, err, n = 0;
 	__u64 addr = 0;
-	int i, n = 0;
 
 	bpf_for(i, 0, 3) {
 		bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), addr);
 		while (bpf_iter_task_vma_next(&it))
 			n++;
+		err = bpf_iter_task_vma_error(&it);
 		addr = bpf_iter_task_vma_error_addr(&it);
 		bpf_iter_task_vma_destroy(&it);
-		if (!addr)
+		if (!err)
 			break;
 	}
 	return n;
