@@ -37,7 +37,7 @@ static void put_last(struct irq_work *work)
 	struct last_put *last = container_of(work, struct last_put, work);
 	struct folio *folio = last->folio;
 
-	/* last->folio was read. Pairs with test_and_set_bit_lock() in reserve_put(). */
+	/* last->folio was read: Documentation/litmus-tests/build-id/last-put-reuse.litmus. */
 	clear_bit_unlock(0, &last->reserved);
 	folio_put(folio);
 }
@@ -64,6 +64,7 @@ static bool reserve_put(struct last_put **reserved)
 	/* If this task is migrated, those of the previous CPU do as well. */
 	mine = *raw_cpu_ptr(&last_puts);
 	for (last = mine; last < mine + LAST_PUTS; last++) {
+		/* Pairs with clear_bit_unlock() in put_last(). */
 		if (test_and_set_bit_lock(0, &last->reserved))
 			continue;
 		*reserved = last;
@@ -164,7 +165,8 @@ static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *
 	} else {
 		/*
 		 * Contents after the count: a device has written before its pin is
-		 * dropped. Pairs with the atomic operation in gup_put_folio().
+		 * dropped. Pairs with the atomic operation in gup_put_folio():
+		 * Documentation/litmus-tests/build-id/copy-against-pin.litmus.
 		 */
 		smp_rmb();
 		offset = pos - folio_pos(folio);

@@ -4173,8 +4173,11 @@ TEST_F_TIMEOUT(profile, many_files, 180)
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "600", "--format", "json",
 							 "--ring-pages", "4096")));
 	ASSERT_TRUE(tool_says(&t, " Hz"));
-	/* One file, with another build ID each time. */
-	for (i = 0; i < MAX_FILES; i++) {
+	/*
+	 * One file, with another build ID each time. Some more, as the kernel cannot read one
+	 * while the page is being moved or reclaimed.
+	 */
+	for (i = 0; i < MAX_FILES + 4096; i++) {
 		memcpy(id + sizeof(id) - sizeof(i), &i, sizeof(i));
 		ASSERT_EQ(0, write_elf(fd, id, 1024));
 		page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
