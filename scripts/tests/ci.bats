@@ -505,6 +505,27 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	done
 }
 
+@test "ci core: lists each part of ci all, and runs none of them" {
+	local part
+	fake_tools 'echo "bats ${!#}" >>"$CALLS"; echo "ok 1 x"'
+	ends_base
+	ci promises
+	ci core
+	echo "$output"
+	[ "$status" = 0 ]
+	! grep -qE '^(bats .*/vmtest/tests|build kernel (debug|kcsan|rt|min)|vm .*-f (debug|min)|mutants [a-e])' "$CALLS" || return 1
+	sed -n '/^not run:$/,/^$/p' <<<"$output" >"$CALLS.list"
+	for part in "tests of the judges" "mutants of the day" perf "tests of the scripts" "tests of the VM runner" \
+			"the patches that changed, each by itself" "flavour "{off,min,modular,defconfig,cfi,debug,rt,kcsan,strict-kcsan} \
+			"the other mutants (scripts/ci mutants)"; do
+		grep -qxF "  $part" "$CALLS.list" || { echo "not listed: $part"; false; }
+	done
+	# They are those that ci all lists where no time is left.
+	ci_all 2400 4300
+	diff <(sed -E 's/ \(expected.*//; s/^(  mutants) .*/\1/; /^  tests on/d' "$CALLS.list" | sort) \
+		<(sed -n '/^not run:$/,/^$/p' <<<"$output" | sed -E 's/ \(expected.*//; s/^(  mutants) .*/\1/' | sort)
+}
+
 @test "ci core: a subject that is too long, or names no area, is red" {
 	local subject
 	fake_tools 'echo "ok 1 x"'
