@@ -455,6 +455,25 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	[[ $output != *"tests on base (kernel"* ]]
 }
 
+@test "ci all: base gives way to the mutants where all its results are recorded" {
+	fake_tools 'echo "ok 1 x"'
+	ends_base
+	ci run
+	ci record
+	rm -r "$XDG_CACHE_HOME" "$top/build/out"
+	a_kernel_takes 600
+	# 1500 s for base, 1380 s for a sanitizer, 120 s for the judges and 960 s for mutants.
+	START=$((EPOCHSECONDS - 700)) ci all
+	[ "$status" = 0 ]
+	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
+	grep -qE '^mutants [a-e] [a-e] [a-e]$' "$CALLS"
+	# There is time for all of them.
+	rm -r "$top/build/out"
+	a_kernel_takes 400
+	START=$((EPOCHSECONDS - 500)) ci all
+	grep -q '^build kernel base$' "$CALLS"
+}
+
 @test "ci all: the tests of a sanitizer flavour that do not fit are left out by name" {
 	fake_tools 'echo "ok 1 x"'
 	ends_base
