@@ -28,7 +28,7 @@ The file has a block for each mutant, with an empty line after it:
     after TEXT              optional: look for the text below the first place with TEXT
     -TEXT                   the text as it is: once in the tree, or the first one after
     +TEXT                   the text as it becomes; MUTANT is true in the mutant alone
-    caught-by TEST: REGEX   a test that must fail, and the output that it must print
+    caught-by TEST: REGEX   a test that must fail, and the output that it must print; ".": any
     caught-by litmus: TEST: LINE   the litmus test has a variant without this line, in which the
                             bad state is reachable. Where the test has the line several times,
                             LINE is continued with those after it. If a mutant also names tests,
