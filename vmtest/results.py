@@ -149,15 +149,15 @@ def table(args: argparse.Namespace) -> int:
         if s is None:
             wrong = "on the series: no result: "
         elif s.outcome == "skip":
-            if may_skip("series", s.said, args.skip):
-                tally.skipped += 1
-            else:
+            if not may_skip("series", s.said, args.skip):
                 wrong = "on the series: skipped for a reason that vmtest/expect.skip does not have"
         elif s.outcome != "pass":
             wrong = f"on the series: {s.outcome}: {s.said}"
         if wrong:
             tally.failed += 1
-        elif s and s.outcome == "pass":
+        elif s and s.outcome == "skip":
+            tally.skipped += 1
+        else:
             tally.passed += 1
         print(f"{test:<50} {b.outcome if b else '-':<6} {s.outcome if s else '-':<6} "
               f"{want[test].reason if test in want else ''}")
