@@ -20,6 +20,10 @@ class Result:
     def __str__(self) -> str:
         return f"{self.outcome} {self.name}\t{self.said}"
 
+    def row(self) -> str:
+        """The line of a file NAME.tsv."""
+        return str(self) if self.seconds is None else f"{self}\t{self.seconds:.1f}"
+
 
 @dataclass
 class Run:
@@ -170,9 +174,9 @@ def read(path: str) -> Run:
     run = Run()
     for line in lines_of(path):
         if line and not line.startswith("#"):
-            what, _, said = line.partition("\t")
+            what, said, seconds = (line.split("\t") + ["", ""])[:3]
             outcome, _, name = what.partition(" ")
-            run.entries.append(Result(outcome, name, said))
+            run.entries.append(Result(outcome, name, said, float(seconds) if seconds else None))
     return run
 
 

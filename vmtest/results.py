@@ -6,8 +6,8 @@ Run it with results() of scripts/common.sh, which takes the toolchain's Python.
 
 A run is a file of KTAP, in two levels as guest-tests writes it: programs, and their
 tests indented; or in one, as a single test program writes it. A file NAME.tsv has
-result lines instead: "OUTCOME TEST<TAB>output of the test". A time in seconds is that
-of a line "# time PROG.TEST SECONDS" before the result.
+result lines instead: "OUTCOME TEST<TAB>output of the test[<TAB>SECONDS]". In KTAP, a time
+in seconds is that of a line "# time PROG.TEST SECONDS" before the result.
 
 The last line of table, flavour, perf, names, regress and lint is
 "PASSED FAILED SKIPPED".
@@ -226,7 +226,7 @@ def record(args: argparse.Namespace) -> int:
     for row in rows("-"):
         print("# print:", *row)
     for r in sorted(read_all(args.runs).results, key=lambda r: r.name):
-        print(r)
+        print(r.row())
     return 0
 
 
@@ -246,7 +246,7 @@ def recorded(args: argparse.Namespace) -> int:
     if not path:
         return 1
     rerun = [test for row in rows(args.rerun) for test in row[2].split()] if args.rerun else []
-    Path(args.out).write_text("".join(f"{r}\n" for r in read(path).results
+    Path(args.out).write_text("".join(f"{r.row()}\n" for r in read(path).results
                                       if program_of(r.name) in found and r.name not in rerun))
     print(path)
     print(*(name for name in want if name not in found), *(test for test in rerun if program_of(test) in found))

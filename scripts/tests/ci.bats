@@ -89,7 +89,8 @@ run_two_programs()
 	printf '%b\n' 'q.c\tfail\tno such hook\tno hook' >>"$top/vmtest/expect.base"
 	printf '%s\n' "KTAP version 1" "1..2" "  1..1" "  # no such hook" "  not ok 1 a" "not ok 1 p" \
 		"  1..1" "  # no such hook" "  not ok 1 c" "not ok 2 q" >"$CALLS.base"
-	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" "  ok 1 c" "ok 2 q" >"$CALLS.series"
+	printf '%s\n' "KTAP version 1" "1..2" "  1..2" "  ok 1 a" "  ok 2 b" "ok 1 p" "  1..1" \
+		"  # time q.c 2.000" "  ok 1 c" "ok 2 q" >"$CALLS.series"
 	ci run
 	[ "${lines[-1]}" = "3 passed, 0 failed, 0 skipped" ]
 }
@@ -204,6 +205,8 @@ run_two_programs()
 	[[ ${lines[-2]} == "tier: quick, with results of an earlier run"* ]]
 	[ "$(grep -c '^vm .*-f ' "$CALLS")" = 1 ]
 	grep -q '^vm .*-f series .*-t p.a ' "$CALLS"
+	# The times of the other tests are those of the first run.
+	[[ $output == *"     2.0 s  q.c"* ]]
 	# One that fails is red, and leaves nothing: it runs again.
 	sed -i 's/  ok/  not ok/; s/^ok/not ok/' "$CALLS.a"
 	ci run

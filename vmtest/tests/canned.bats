@@ -650,12 +650,17 @@ judge()
 }
 
 @test "record: the recorded results are judged as those of the run" {
-	lines base "KTAP version 1" "1..1" "  1..2" "  ok 1 a" "  # no such hook" "  not ok 2 b" "not ok 1 p # exit 1"
+	lines base "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.500" "  ok 1 a" "  # no such hook" "  not ok 2 b" \
+		"not ok 1 p # exit 1"
 	lines panics.tsv "panic p.c"$'\t'"BUG: NULL pointer dereference"
 	lines series "KTAP version 1" "1..1" "  1..3" "  ok 1 a" "  ok 2 b" "  ok 3 c" "ok 1 p"
 	results record "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv" < <(printf 'common\tabc\np\t1\n')
 	[ "${lines[1]}" = "# print: common abc" ]
 	[ "${lines[2]}" = "# print: p 1" ]
+	[ "${lines[3]}" = "pass p.a"$'\t\t'1.5 ]
+	lines kept.tsv "$output"
+	results slow "$BATS_TEST_TMPDIR/kept.tsv"
+	[ "${lines[0]}" = "     1.5 s  p.a" ]
 	judge
 	wanted=$output
 	results record "$BATS_TEST_TMPDIR/base" "$BATS_TEST_TMPDIR/panics.tsv" </dev/null
@@ -670,14 +675,14 @@ judge()
 	local d=$BATS_TEST_TMPDIR
 	lines old.tsv "# print: common abc" "# print: p 0" "# print: q 2" "pass q.a"$'\t'
 	lines new.tsv "# print: common abc" "# print: p 1" "# print: q 2" "# print: r 3" \
-		"pass p.a"$'\t' "fail q.a"$'\t'"no such hook" "pass r.a"$'\t'
+		"pass p.a"$'\t' "fail q.a"$'\t'"no such hook"$'\t'2.5 "pass r.a"$'\t'
 	lines other.tsv "# print: common abd" "# print: p 1" "# print: q 2" "pass p.a"$'\t'
 	# r is there no more, s is new.
 	results recorded "$d/out" "$d"/{old,new,other,absent}.tsv < <(printf '%s\t%s\n' common abc p 1 q 2 s 4)
 	[ "$status" = 0 ]
 	[ "${lines[0]}" = "$d/new.tsv" ]
 	[ "${lines[1]}" = s ]
-	[ "$(<"$d/out")" = "pass p.a"$'\t\n'"fail q.a"$'\t'"no such hook" ]
+	[ "$(<"$d/out")" = "pass p.a"$'\t\n'"fail q.a"$'\t'"no such hook"$'\t'2.5 ]
 	results recorded "$d/out" "$d"/{old,new,other}.tsv < <(printf '%s\t%s\n' common abc p 1 q 3)
 	[ "${lines[0]}" = "$d/new.tsv" ]
 	[ "${lines[1]}" = q ]
