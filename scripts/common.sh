@@ -35,20 +35,21 @@ die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 # the function DESCRIBE, which can use the local variables of the caller.
 with_progress()
 {
-	local describe=$1 printer rc=0 never
+	local describe=$1 printer rc=0 ended
 	shift
-	# A pipe that never has data: read waits without a process that would outlive this one.
-	exec {never}<> <(:)
+	# A pipe: read waits without a process that would outlive this one.
+	exec {ended}<> <(:)
 	# The locks of the calling script must not outlive it.
 	while kill -0 $$ 2>/dev/null; do
-		read -r -t "${PROGRESS_SECONDS:-15}" -u "$never" || true
+		! read -r -t "${PROGRESS_SECONDS:-15}" -u "$ended" || break
 		say "  ... $("$describe" 2>/dev/null || true)"
 	done >/dev/null 5>&- 6>&- 7>&- 8>&- 9>&- &
 	printer=$!
-	"$@" {never}<&- || rc=$?
-	kill $printer 2>/dev/null || true
+	"$@" {ended}<&- || rc=$?
+	# Not a signal: a process that has just begun still has the EXIT trap of this one.
+	echo >&"$ended"
 	wait $printer 2>/dev/null || true
-	exec {never}<&-
+	exec {ended}<&-
 	return $rc
 }
 

@@ -261,6 +261,13 @@ run_two_programs()
 		[ "$(grep -c '^ended' "$CALLS")" = 2 ]
 }
 
+@test "with_progress: the printer of a command that ends at once has no trap of the script" {
+	run bash -c '. "$1"; trap "echo trap >&2" EXIT; at() { :; }
+		for _ in {1..20}; do with_progress at true; done' - "$top/scripts/common.sh"
+	echo "$output"
+	[ "$output" = trap ]
+}
+
 @test "ci choose: what changed comes first, the rest takes turns" {
 	printf '%s\n' 'mutant a' 'mutant b' >"$top/vmtest/mutants"
 	touch "$top"/vmtest/kconfig/{debug,kcsan,strict-kcsan,rt}.config
