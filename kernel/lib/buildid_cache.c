@@ -567,7 +567,7 @@ later:
 /*
  * Fills the entry of the file that is mapped at @addr of current from the page cache.
  * A page that is missing is read ahead, for the next fill. One that may be pinned
- * (-EBUSY) is there already. Does not wait.
+ * (-EBUSY) is there already. Does not wait for the page.
  */
 static void fill_at(unsigned long addr)
 {
@@ -683,7 +683,7 @@ static void take_back_from_sleepers(struct irq_work *work)
  *
  * When current returns to user mode, the headers of the file that is mapped at
  * @addr then are read from the page cache. If they are not there, a worker reads
- * them ahead, for a later request. current does not wait. Does nothing for kernel
+ * them ahead, for a later request; current does not wait for it. Does nothing for kernel
  * threads and io_uring workers, which never return to user mode.
  *
  * Context: any, NMI included, after build_id_at() has returned -EAGAIN.

@@ -151,7 +151,7 @@ ssize_t apart_receive(struct apart *a, void *buf, size_t size)
 			limit = *(char *)buf ? TIME_LIMIT : usual;
 			end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
 		} else if (n >= 0 || errno != EINTR) {
-			return n;
+			return n < 0 ? 0 : n;
 		}
 	}
 	return -1;
@@ -170,4 +170,11 @@ void apart_end(struct apart *a)
 	for (i = 0; i < 100 && !waitpid(a->pid, NULL, WNOHANG); i++)
 		poll(NULL, 0, 1);
 	a->pid = 0;
+}
+
+double apart_cpu_time(const struct apart *a)
+{
+	clockid_t clock;
+
+	return a->pid && !clock_getcpuclockid(a->pid, &clock) ? clock_ns(clock) / 1e9 : 0;
 }

@@ -24,8 +24,8 @@ struct apart {
 int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx);
 
 /*
- * Wait for a message. Returns its length; 0 if @fn has returned; or -1 if the child was
- * killed, there was no message for too long, or the user interrupts.
+ * Wait for a message. Returns its length; 0 if the child has ended; or -1 if there was no message
+ * for too long, or the user interrupts.
  */
 ssize_t apart_receive(struct apart *a, void *buf, size_t size);
 
@@ -37,6 +37,9 @@ long apart_limit(const struct apart *a);
 
 /* Kill it, if it runs. One that waits uninterruptibly is abandoned. */
 void apart_end(struct apart *a);
+
+/* CPU seconds of the child that runs. Those of others are in RUSAGE_CHILDREN. */
+double apart_cpu_time(const struct apart *a);
 
 /*
  * In the child, while it waits for something that the user can interrupt: it needs more time.

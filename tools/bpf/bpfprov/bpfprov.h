@@ -23,7 +23,7 @@ enum {
 	BPFPROV_GONE	= 5,	/* no such process or cgroup */
 };
 
-/* Kernel features, found in the kernel's BTF. */
+/* Kernel features, found in the kernel's BTF. A sysctl can switch one off. */
 enum feature {
 	BUILD_ID_CACHE,
 	TASK_VMA_QUERY,
@@ -32,10 +32,10 @@ enum feature {
 	FEATURES,
 };
 
-/* Does the kernel have @f? Needs no privilege. Always false for a kernel without BTF. */
+/* Does the kernel have @f, not switched off? Needs no privilege. False for a kernel without BTF. */
 bool has_feature(enum feature f);
 
-/* Report on stderr that @f is missing, and @what is reduced without it. */
+/* Report on stderr that @f is missing or off, and @what is reduced without it. */
 void say_reduced(enum feature f, const char *what);
 
 /* The commands. Each gets its own argv and returns an exit code. */

@@ -28,6 +28,9 @@ char _license[] SEC("license") = "GPL";
 /* AF_INET6 sockets can have an address of each family: user_ip4 at bind6 and autobind. */
 const volatile bool has_dual;
 
+/* Programs at bind and connect run for SCTP, raw and ping sockets. */
+const volatile bool has_all_protocols;
+
 struct policy_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -460,23 +463,25 @@ static __always_inline int source6(const struct policy *p, struct bpf_sock_addr 
 }
 
 /*
- * Protocols for which no other hook runs. L2TP over IP needs no capability to send from any
- * address. Raw sockets need one, and have hooks.
+ * Refuse protocols for which no other hook runs. L2TP over IP needs no capability to send from
+ * any address, and neither do SCTP and ping sockets: without has_all_protocols, these can be
+ * bound to any address, too.
  */
 SEC("cgroup/sock_create")
 int create(struct bpf_sock *ctx)
 {
 	if (ctx->type == SOCK_RAW)
-		return ALLOW;
+		return has_all_protocols;
 	switch (ctx->protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
-	case IPPROTO_ICMP:
-	case IPPROTO_ICMPV6:
-	case IPPROTO_SCTP:
 	case IPPROTO_MPTCP:
 	case IPPROTO_SMC:
 		return ALLOW;
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+	case IPPROTO_SCTP:
+		return has_all_protocols;
 	}
 	return REFUSE;
 }

@@ -499,7 +499,10 @@ static bool has_all_protocols(void)
 	return fd >= 0;
 }
 
-/* The policy is for all protocols. A kernel without the flag refuses it with EINVAL. */
+/*
+ * The policy is for all protocols. A kernel without the flag refuses it with EINVAL: there,
+ * sockets of these protocols are refused.
+ */
 static void use_all_protocols(struct confine_bpf *skel)
 {
 	struct bpf_program *progs[] = {
@@ -508,8 +511,9 @@ static void use_all_protocols(struct confine_bpf *skel)
 	};
 	size_t i;
 
-	if (!has_all_protocols()) {
-		say("%sreduced:%s SCTP and raw sockets, and bind() of ping sockets, are not confined on this kernel",
+	skel->rodata->has_all_protocols = has_all_protocols();
+	if (!skel->rodata->has_all_protocols) {
+		say("%sreduced:%s SCTP, raw and ping sockets are refused: no hook confines them on this kernel",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
 		return;
 	}

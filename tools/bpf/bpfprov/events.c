@@ -92,7 +92,7 @@ static const char * const what_names[] = {
 
 struct event {
 	enum what what;
-	uint64_t realtime;	/* ns */
+	uint64_t realtime;	/* ns; 0: not known */
 	uint64_t boottime;	/* of a record; 0 with --now */
 	struct bpf_text text;
 	uint32_t pid;
@@ -137,14 +137,23 @@ static bool has_tag(const struct bpf_text *t)
 	return memcmp(t->tag, none, sizeof(none));
 }
 
+/* The page that a kernel without bpf_subprog reports for an image is not its length. */
+static uint32_t known_len(const struct bpf_text *t)
+{
+	return t->len_is_guess ? 0 : t->len;
+}
+
 static void print_json(const struct event *e, const char *comm)
 {
 	const struct bpf_text *t = &e->text;
 	const char *attach;
 
-	printf("{\"time\":%" PRIu64 ".%09" PRIu64 ",\"event\":\"%s\"",
-	       (uint64_t)(e->realtime / NSEC_PER_SEC), (uint64_t)(e->realtime % NSEC_PER_SEC),
-	       what_names[e->what]);
+	putchar('{');
+	if (e->realtime)
+		printf("\"time\":%" PRIu64 ".%09" PRIu64 ",",
+		       (uint64_t)(e->realtime / NSEC_PER_SEC),
+		       (uint64_t)(e->realtime % NSEC_PER_SEC));
+	printf("\"event\":\"%s\"", what_names[e->what]);
 	if (e->what == LOST) {
 		printf(",\"count\":%" PRIu64, e->count);
 		if (e->seq)
@@ -169,7 +178,9 @@ static void print_json(const struct event *e, const char *comm)
 		putchar('"');
 	}
 	if (t->addr)
-		printf(",\"addr\":\"0x%" PRIx64 "\",\"len\":%u", t->addr, t->len);
+		printf(",\"addr\":\"0x%" PRIx64 "\"", t->addr);
+	if (t->addr && known_len(t))
+		printf(",\"len\":%u", known_len(t));
 	printf(",\"name\":");
 	json_string(stdout, t->name);
 	if (e->what == LOADED && t->id)
@@ -196,12 +207,17 @@ static void print_text(const struct event *e, const char *comm)
 	};
 	const struct bpf_text *t = &e->text;
 	time_t s = e->realtime / NSEC_PER_SEC;
-	char when[16], range[40] = "-", id[24] = "-";
+	char when[24] = "-", range[40] = "-", id[24] = "-";
 	struct tm tm;
+	size_t len;
 
-	strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&s, &tm));
-	printf("%s.%06u %s%-9s%s ", when, (unsigned int)(e->realtime % NSEC_PER_SEC / 1000),
-	       colour(stdout, colours[e->what]), what_names[e->what], colour(stdout, PLAIN));
+	if (e->realtime) {
+		len = strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&s, &tm));
+		snprintf(when + len, sizeof(when) - len, ".%06u",
+			 (unsigned int)(e->realtime % NSEC_PER_SEC / 1000));
+	}
+	printf("%-15s %s%-9s%s ", when, colour(stdout, colours[e->what]), what_names[e->what],
+	       colour(stdout, PLAIN));
 	if (e->what == LOST) {
 		if (e->seq)
 			printf("%" PRIu64 " records, number %" PRIu64 " to %" PRIu64 "\n", e->count,
@@ -214,8 +230,10 @@ static void print_text(const struct event *e, const char *comm)
 	}
 	if (t->id)
 		snprintf(id, sizeof(id), "%u.%u/%u", t->id, t->sub_id, t->sub_cnt);
-	if (t->addr)
-		snprintf(range, sizeof(range), "%" PRIx64 "+%x", t->addr, t->len);
+	if (t->addr && known_len(t))
+		snprintf(range, sizeof(range), "%" PRIx64 "+%x", t->addr, known_len(t));
+	else if (t->addr)
+		snprintf(range, sizeof(range), "%" PRIx64, t->addr);
 	printf("%-10s %-16s ", id, t->id ? type_name(t->prog_type) : "image");
 	if (has_tag(t))
 		print_hex(stdout, t->tag, sizeof(t->tag));
@@ -280,7 +298,7 @@ static int list_loaded(void)
 
 	/* Symbols of programs that were loaded or unloaded in between are not images. */
 	for (i = 0; n.seen && !err && i < k.count; i++) {
-		struct event e = { .what = LOADED, .realtime = clock_ns(CLOCK_REALTIME) };
+		struct event e = { .what = LOADED };
 
 		if (n.seen[i] || !strncmp(k.sym[i].name, "bpf_prog_", 9))
 			continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bpfprov features - detect kernel features by the kernel's BTF, which any user may read.
- * No program is loaded, and no event is opened.
+ * bpfprov features - detect kernel features by the kernel's BTF and sysctls, which any user may
+ * read. No program is loaded, and no event is opened.
  */
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -15,11 +15,14 @@ static const struct {
 	/* A function or enum value that was added with it. */
 	const char *func;
 	const char *enum_name, *value;
+	/* Can be 0, then it is switched off. */
+	const char *sysctl;
 } features[FEATURES] = {
 	[BUILD_ID_CACHE] = {
 		"build-id-cache",
 		"build IDs of user frames in any context",
 		.func = "bpf_file_build_id",
+		.sysctl = "kernel/build_id_cache",
 	},
 	[TASK_VMA_QUERY] = {
 		"task-vma-query",
@@ -71,7 +74,7 @@ static bool has_enum_value(const struct btf *btf, const char *name, const char *
 	return false;
 }
 
-bool has_feature(enum feature f)
+static bool is_in_kernel(enum feature f)
 {
 	const struct btf *btf = kernel_btf();
 
@@ -82,10 +85,32 @@ bool has_feature(enum feature f)
 	return has_enum_value(btf, features[f].enum_name, features[f].value);
 }
 
+static bool is_off(enum feature f)
+{
+	char path[64], first = 0;
+	FILE *file;
+
+	if (!features[f].sysctl)
+		return false;
+	snprintf(path, sizeof(path), "/proc/sys/%s", features[f].sysctl);
+	file = fopen(path, "re");
+	if (file) {
+		first = fgetc(file);
+		fclose(file);
+	}
+	return first == '0';
+}
+
+bool has_feature(enum feature f)
+{
+	return is_in_kernel(f) && !is_off(f);
+}
+
 void say_reduced(enum feature f, const char *what)
 {
-	say("%sreduced:%s this kernel has no %s (%s): %s", colour(stderr, YELLOW),
-	    colour(stderr, PLAIN), features[f].name, features[f].what, what);
+	say("%sreduced:%s %s %s (%s): %s", colour(stderr, YELLOW), colour(stderr, PLAIN),
+	    is_in_kernel(f) ? "a sysctl switches off" : "this kernel has no", features[f].name,
+	    features[f].what, what);
 }
 
 int cmd_features(int argc, char **argv)
@@ -101,11 +126,13 @@ int cmd_features(int argc, char **argv)
 	if (!kernel_btf())
 		say("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or /sys is not mounted: features are not known");
 	for (f = 0; f < FEATURES; f++) {
-		bool has = has_feature(f);
+		bool has = has_feature(f), off = !has && is_in_kernel(f);
 
-		printf("%-16s %s%-3s%s  %s\n", features[f].name,
-		       colour(stdout, has ? GREEN : RED), has ? "yes" : "no",
-		       colour(stdout, PLAIN), features[f].what);
+		printf("%-16s %s%-3s%s  %s", features[f].name, colour(stdout, has ? GREEN : RED),
+		       has ? "yes" : off ? "off" : "no", colour(stdout, PLAIN), features[f].what);
+		if (off)
+			printf(": /proc/sys/%s is 0", features[f].sysctl);
+		putchar('\n');
 	}
 	if (finish_output(stdout, "standard output"))
 		return BPFPROV_FAILED;

@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -190,10 +191,12 @@ static size_t find_id(const struct request *q, uint8_t *id)
 	char file[80];
 	size_t len;
 
-	snprintf(file, sizeof(file), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, q->pid, q->addr,
+	snprintf(file, sizeof(file), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, q->pid, q->addr,
 		 q->end);
-	len = file_build_id(file, NULL, id);
-	return len ? len : file_build_id(q->path, &q->key, id);
+	len = file_build_id(0, file, NULL, id);
+	if (!len)
+		len = file_build_id(q->pid, q->path, &q->key, id);
+	return len || !is_path_here(q->pid) ? len : file_build_id(0, q->path, &q->key, id);
 }
 
 static void serve(int fd, void *ctx)
@@ -289,14 +292,16 @@ static bool is_valid(const struct reply *r)
 	       memchr(r->v.path, 0, sizeof(r->v.path));
 }
 
-/* Returns 0 if there is a reply. */
+/* Returns 0 if there is a reply; -EINTR, -ETIMEDOUT if it was given up, or another -errno. */
 static int look_up(struct request *q, struct reply *r)
 {
 	int err;
 
-	/* After the end, look samples up as well, but do not wait again and again. */
-	if (interrupted() || (is_over() && apart_is_short(&lookups.apart)))
+	if (interrupted())
 		return -EINTR;
+	/* After the end, look samples up as well, but do not wait again and again. */
+	if (is_over() && apart_is_short(&lookups.apart))
+		return -ETIMEDOUT;
 	if (is_among(&lookups.given_up, q->pid))
 		return -ETIMEDOUT;
 	err = lookups.apart.pid ? 0 : apart_start(&lookups.apart, serve, NULL);
@@ -306,6 +311,8 @@ static int look_up(struct request *q, struct reply *r)
 	    apart_receive(&lookups.apart, r, sizeof(*r)) == sizeof(*r) && is_valid(r))
 		return 0;
 	apart_end(&lookups.apart);
+	if (interrupted())
+		return -EINTR;
 	give_up(q->pid);
 	return -ETIMEDOUT;
 }
@@ -315,7 +322,7 @@ struct walk {
 	int pid;
 	uint32_t serial;
 	uint64_t end;	/* CLOCK_MONOTONIC, ns: then the process is given up; 0: not begun */
-	bool dead;	/* there was no reply */
+	int err;	/* there was no reply, and this is why */
 	bool in_vain;	/* do not search it for files */
 };
 
@@ -329,28 +336,25 @@ static int walk_find(struct walk *w, uint64_t addr, enum which which, struct map
 	uint64_t time = clock_ns(CLOCK_MONOTONIC);
 	static struct request q;
 	static struct reply r;
-	int err;
 
-	if (w->dead)
-		return -ETIMEDOUT;
+	if (w->err)
+		return w->err;
 	/* Each reply can be in time, and all of them together take hours. */
 	if (!w->end)
 		w->end = time + apart_limit(&lookups.apart) * 1000000;
 	if (time >= w->end) {
-		w->dead = true;
+		w->err = -ETIMEDOUT;
 		lookups.apart.vain += apart_limit(&lookups.apart);
 		give_up(w->pid);
-		return -ETIMEDOUT;
+		return w->err;
 	}
 	q.pid = w->pid;
 	q.serial = w->serial;
 	q.addr = addr;
 	q.which = which;
-	err = look_up(&q, &r);
-	if (err) {
-		w->dead = true;
-		return err;
-	}
+	w->err = look_up(&q, &r);
+	if (w->err)
+		return w->err;
 	if (!r.err)
 		*v = r.v;
 	return r.err;
@@ -433,12 +437,15 @@ static void read_mmap2(const struct perf_event_header *h)
 	static struct request q;
 	static struct reply found;
 	struct file_key key;
+	int pid;
 
 	if (h->size <= sizeof(*r) + sizeof(struct ring_id))
 		return;
+	/* 0: it is in another PID namespace. */
+	pid = r->pid ? (int)r->pid : -1;
 	if (h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
 		if (r->build_id_len && r->build_id_len <= BUILD_ID_MAX)
-			add_path(r->build_id, r->build_id_len, r->filename, r->pid, NULL);
+			add_path(r->build_id, r->build_id_len, r->filename, pid, NULL);
 		return;
 	}
 	key = (struct file_key){
@@ -451,15 +458,15 @@ static void read_mmap2(const struct perf_event_header *h)
 	 * No build ID, or the kernel could not read it in the context of mmap(). A later
 	 * sample may have it.
 	 */
-	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, r->pid, &key))
+	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, pid, &key))
 		return;
-	q.pid = r->pid;
+	q.pid = pid;
 	q.addr = r->addr;
 	q.end = r->addr + r->len;
 	q.key = key;
 	snprintf(q.path, sizeof(q.path), "%s", r->filename);
 	if (!look_up(&q, &found) && found.v.build_id_len)
-		add_path(found.v.build_id, found.v.build_id_len, r->filename, r->pid, &key);
+		add_path(found.v.build_id, found.v.build_id_len, r->filename, pid, &key);
 }
 
 static void read_record(void *ctx, const struct perf_event_header *h, const struct ring_id *id)
@@ -585,6 +592,12 @@ static void ask_proc(struct walk *w, int pid, uint64_t ip, struct frame *f)
 	err = walk_find(w, ip, MAP_AT, &v);
 	if (err == -ENOENT)
 		f->kind = NOWHERE;
+	else if (w->err == -EINTR)
+		f->missing = NOT_LOOKED_UP;
+	else if (w->err == -ETIMEDOUT)
+		f->missing = GIVEN_UP;
+	else if (w->err)
+		f->missing = NOT_STARTED;
 	if (err)
 		return;
 	if (!v.inode) {
@@ -648,6 +661,7 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct walk *
 
 	memset(&f, 0, sizeof(f));	/* the padding is compared */
 	f.kind = UNKNOWN;
+	f.missing = NO_MAPPING;
 	f.is_return = i > 0;
 	switch (u->status) {
 	case BPF_STACK_BUILD_ID_VALID:
@@ -686,7 +700,8 @@ static struct frame user_frame(const struct sample *s, uint32_t i, struct walk *
 		f.is_return = 0;
 		f.where = 0;
 		f.binary = NULL;
-		f.missing = 0;
+		if (f.kind != UNKNOWN)
+			f.missing = 0;
 	}
 	return f;
 }
@@ -753,12 +768,31 @@ out:
 	return data.sampling && is_over() ? -EINTR : 0;
 }
 
+void frames_end(void)
+{
+	apart_end(&lookups.apart);
+}
+
+static double seconds_of(int who)
+{
+	struct rusage r;
+
+	getrusage(who, &r);
+	return r.ru_utime.tv_sec + r.ru_stime.tv_sec +
+	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
+}
+
+double frames_cpu_time(void)
+{
+	return seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN) +
+	       apart_cpu_time(&lookups.apart);
+}
+
 void frames_free(void)
 {
 	size_t i;
 
-	apart_end(&lookups.apart);
-
+	frames_end();
 	for (i = 0; i < data.stack_count; i++)
 		free(data.stacks[i].frames);
 	for (i = 0; i < data.frame_count; i++)

@@ -27,7 +27,7 @@ struct frame {
 	uint32_t is_return;
 	uint64_t where;		/* address, file offset, or index of a text */
 	struct binary *binary;
-	uint64_t missing;	/* the outcome if the binary is not found */
+	uint64_t missing;	/* the outcome if the binary is not found, or if it is UNKNOWN */
 	/* Not compared. */
 	uint64_t count;
 	const char *name;	/* of a user frame: owned by it */
@@ -54,7 +54,7 @@ struct profile {
 	uint64_t read_at;		/* when @rings were last read, CLOCK_MONOTONIC, ns */
 	uint64_t samples, lost, dropped, lost_records;
 	uint64_t by_id, by_query, by_proc;
-	uint64_t given_up;		/* lookups in /proc that took too long */
+	uint64_t given_up;		/* lookups in /proc that took too long, or failed */
 	uint64_t crowded;		/* processes with more mappings than were searched */
 	uint64_t end;			/* of sampling, CLOCK_MONOTONIC, ns; 0: the user ends it */
 	bool sampling;
@@ -75,6 +75,12 @@ void frames_read_records(void);
  * interrupts or the time is over. That sample was taken.
  */
 int frames_add_sample(void *ctx, void *sample, size_t size);
+
+/* No more samples. */
+void frames_end(void);
+
+/* CPU seconds of this process and of its children so far, without those abandoned. */
+double frames_cpu_time(void);
 
 void frames_free(void);
 

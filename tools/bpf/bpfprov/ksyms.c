@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ksyms.h"
 
@@ -34,6 +35,7 @@ static int add(struct ksyms *k, uint64_t addr, const char *name, const char *mod
 	memcpy(k->names + *used + name_len, module, len - name_len);
 	k->sym[k->count++] = (struct ksym){
 		.addr = addr,
+		.end = UINT64_MAX,
 		.name = (const char *)*used,
 		.is_bpf = !strcmp(module, "bpf"),
 	};
@@ -46,6 +48,104 @@ static int by_addr(const void *a, const void *b)
 	const struct ksym *x = a, *y = b;
 
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/* The end of the text, of the text that is used at boot, and of all that was loaded at boot. */
+static bool is_end(const char *name)
+{
+	return !strcmp(name, "_etext") || !strcmp(name, "_einittext") || !strcmp(name, "_end");
+}
+
+/* The last symbol of the kernel before an address is not that of text that is elsewhere. */
+static void end_kernel(struct ksyms *k)
+{
+	uint64_t end = UINT64_MAX;
+	size_t i;
+
+	for (i = k->count; i-- > 0;) {
+		struct ksym *s = &k->sym[i];
+
+		if (s->module)
+			continue;
+		if (is_end(s->name))
+			end = s->addr;
+		s->end = end;
+	}
+}
+
+struct range {
+	uint64_t addr, end;
+};
+
+static int by_start(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+/*
+ * The modules, from the address of their text on. NULL: there are none, or the kernel hides the
+ * addresses.
+ */
+static struct range *read_modules(size_t *count)
+{
+	FILE *f = fopen("/proc/modules", "r");
+	unsigned long long addr, len, any = 0;
+	struct range *m = NULL;
+	char *line = NULL;
+	size_t size = 0;
+	void *p;
+
+	*count = 0;
+	while (f && getline(&line, &size, f) > 0) {
+		if (sscanf(line, "%*s %llu %*s %*s %*s %llx", &len, &addr) != 2)
+			continue;
+		any |= addr;
+		p = realloc(m, (*count + 1) * sizeof(*m));
+		if (!p) {
+			any = 0;
+			break;
+		}
+		m = p;
+		m[(*count)++] = (struct range){ addr, addr + len };
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	if (!any) {
+		free(m);
+		return NULL;
+	}
+	qsort(m, *count, sizeof(*m), by_start);
+	return m;
+}
+
+/*
+ * A module may have been unloaded, and another one loaded after it: its last symbol is not that
+ * of the other one's text. The size of a module includes its data, which is elsewhere, so the
+ * next module ends it, too.
+ */
+static void end_modules(struct ksyms *k)
+{
+	size_t i, at = 0, count, page = sysconf(_SC_PAGESIZE);
+	struct range *m = read_modules(&count);
+	struct ksym *s;
+
+	for (i = 0; m && i < k->count; i++) {
+		s = &k->sym[i];
+		while (at < count && m[at].addr <= s->addr)
+			at++;
+		if (!s->module || s->is_bpf)
+			continue;
+		/* One page: of a kprobe, or a trampoline of ftrace. Or it was unloaded by now. */
+		s->end = (s->addr / page + 1) * page;
+		if (at && s->addr < m[at - 1].end)
+			s->end = m[at - 1].end;
+		if (at < count && m[at].addr < s->end)
+			s->end = m[at].addr;
+	}
+	free(m);
 }
 
 int ksyms_read(struct ksyms *k, bool only_bpf)
@@ -64,7 +164,7 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 	while (!err && getline(&line, &size, f) > 0) {
 		*module = 0;
 		n = sscanf(line, "%llx %c %511s [%63[^]]", &addr, &type, name, module);
-		if (n < 3 || !strchr("tTwW", type))
+		if (n < 3 || (!strchr("tTwW", type) && (*module || !is_end(name))))
 			continue;
 		any |= addr;
 		is_bpf = !strcmp(module, "bpf");
@@ -87,6 +187,10 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 		return -EACCES;
 	if (k->count)
 		qsort(k->sym, k->count, sizeof(*k->sym), by_addr);
+	if (!only_bpf) {
+		end_kernel(k);
+		end_modules(k);
+	}
 	return 0;
 }
 
@@ -108,5 +212,5 @@ const struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr)
 		else
 			hi = mid;
 	}
-	return lo ? &k->sym[lo - 1] : NULL;
+	return lo && addr < k->sym[lo - 1].end ? &k->sym[lo - 1] : NULL;
 }

@@ -9,6 +9,7 @@
 
 struct ksym {
 	uint64_t addr;
+	uint64_t end;		/* of its module, or of the kernel's text; UINT64_MAX: not known */
 	const char *name;
 	const char *module;	/* NULL: the kernel itself */
 	bool is_bpf;
@@ -27,7 +28,7 @@ struct ksyms {
 int ksyms_read(struct ksyms *k, bool only_bpf);
 void ksyms_free(struct ksyms *k);
 
-/* The symbol at or before @addr, or NULL. */
+/* The symbol at or before @addr; NULL: there is none, or @addr is beyond its end. */
 const struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr);
 
 #endif

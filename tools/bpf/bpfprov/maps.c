@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -149,14 +151,67 @@ static bool has_other_device(int fd)
 	       (fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == OVERLAYFS_SUPER_MAGIC);
 }
 
+/* The first mount of the namespace of a process that its root directory reaches, "" if none. */
+static int first_mount(const char *pid, char *line, size_t size)
+{
+	char path[32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%s/mountinfo", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return -errno;
+	if (!fgets(line, size, f))
+		*line = 0;
+	fclose(f);
+	return 0;
+}
+
+/* The ID of a mount is unique in all namespaces. Reading /proc/PID/ns needs more privilege. */
+bool is_path_here(int pid)
+{
+	char self[1024], other[1024], name[16];
+	int err;
+
+	if (pid < 0)
+		return false;
+	snprintf(name, sizeof(name), "%d", pid);
+	err = first_mount(name, other, sizeof(other));
+	/* -EINVAL: it is a zombie. */
+	if (err)
+		return err == -ENOENT || err == -ESRCH || err == -EINVAL;
+	return !first_mount("self", self, sizeof(self)) && *self && !strcmp(self, other);
+}
+
+/* As the process sees it: its symbolic links must not lead out of its root directory. */
+static int open_path(int pid, const char *path)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	char root[32];
+	int dir, fd;
+
+	if (!pid)
+		return open(path, O_PATH | O_CLOEXEC);
+	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -1;
+	fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	close(dir);
+	return fd;
+}
+
 /*
  * O_PATH refers to the file without calling the open() of its driver or file system;
  * /proc/self/fd then opens the file that was checked, even if the path leads to another
  * file by then.
  */
-int open_file(const char *path, const struct file_key *key, bool has_id)
+int open_file(int pid, const char *path, const struct file_key *key, bool has_id)
 {
-	int fd, at = open(path, O_PATH | O_CLOEXEC);
+	int fd, at = open_path(pid, path);
 	char self[32];
 	struct stat st;
 
@@ -271,9 +326,9 @@ out:
 	return len;
 }
 
-size_t file_build_id(const char *path, const struct file_key *key, uint8_t *id)
+size_t file_build_id(int pid, const char *path, const struct file_key *key, uint8_t *id)
 {
-	int fd = open_file(path, key, false);
+	int fd = open_file(pid, path, key, false);
 	size_t len;
 
 	if (fd < 0)
@@ -382,7 +437,7 @@ static int read_text(struct maps *m, uint64_t addr, enum which which, struct map
 	if (v->inode) {
 		snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", m->pid,
 			 v->start, v->end);
-		v->build_id_len = file_build_id(file, NULL, v->build_id);
+		v->build_id_len = file_build_id(0, file, NULL, v->build_id);
 	}
 	return 0;
 }
@@ -430,7 +485,7 @@ int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 			continue;
 		start = v.start;
 		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, v.start, v.end);
-		fd = open_file(path, NULL, false);
+		fd = open_file(0, path, NULL, false);
 		/* Check that it was not replaced in between. */
 		if (fd >= 0 &&
 		    (maps_find(&m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key))) {

@@ -48,13 +48,19 @@ enum which {
 int maps_find(struct maps *m, uint64_t addr, enum which which, struct mapping *v);
 
 /*
+ * Is a path of @pid a path here, too? Only if they have the same mounts, and the same root
+ * directory. True if the process has ended; false if @pid is -1.
+ */
+bool is_path_here(int pid);
+
+/*
  * Open @path for reading, if it is a regular file of a file system for data and matches @key,
- * which may be NULL. The path may come from another mount namespace and name anything here: a
- * device or a FIFO is not opened. @has_id: the caller compares the build ID, so the key is not
+ * which may be NULL: below the root directory of @pid, which may be a container's, or here if
+ * @pid is 0. The path may name anything: a device or a FIFO is not opened. @has_id: the caller compares the build ID, so the key is not
  * required to match on btrfs and overlayfs, where stat() reports another device than
  * /proc/PID/maps. Returns a descriptor or -1.
  */
-int open_file(const char *path, const struct file_key *key, bool has_id);
+int open_file(int pid, const char *path, const struct file_key *key, bool has_id);
 
 /* Store the build ID of an ELF file in @id and return its length; 0: none. */
 size_t fd_build_id(int fd, uint8_t *id);
@@ -68,6 +74,6 @@ size_t fd_build_id(int fd, uint8_t *id);
 int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key);
 
 /* Likewise for a file that open_file() opens. */
-size_t file_build_id(const char *path, const struct file_key *key, uint8_t *id);
+size_t file_build_id(int pid, const char *path, const struct file_key *key, uint8_t *id);
 
 #endif

@@ -296,7 +296,7 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 	if (!rb)
 		return -errno;
 	start = clock_ns(CLOCK_MONOTONIC) / 1e9;
-	*cpu = cpu_time();
+	*cpu = frames_cpu_time();
 	data.end = env.seconds ? clock_ns(CLOCK_MONOTONIC) + env.seconds * NSEC_PER_SEC : 0;
 	data.sampling = true;
 	for (;;) {
@@ -327,7 +327,8 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 	frames_read_records();
 	ring_buffer__consume(rb);
 	data.lost_records = rings_lost(&data.rings);
-	*cpu = cpu_time() - *cpu;
+	*cpu = frames_cpu_time() - *cpu;
+	frames_end();
 	ring_buffer__free(rb);
 	return 0;
 }

@@ -53,7 +53,7 @@ static void name_frame(struct frame *f)
 		f->outcome = NOT_MAPPED;
 		break;
 	case UNKNOWN:
-		f->outcome = NO_MAPPING;
+		f->outcome = f->missing;
 		break;
 	case CROWDED:
 		f->outcome = NO_ROOM;
@@ -153,7 +153,7 @@ static void name_user(const uint32_t *order, size_t count)
 			continue;
 		for (costly = j.at < count ? data.frames[order[j.at]].binary : NULL;
 		     j.at < count && data.frames[order[j.at]].binary == costly; j.at++)
-			data.frames[order[j.at]].outcome = OVER_LIMIT;
+			data.frames[order[j.at]].outcome = len < 0 ? OVER_LIMIT : FAILED;
 	}
 	/* The search was cut short, so "not found" would be wrong. */
 	for (; j.at < count; j.at++)
@@ -258,8 +258,10 @@ static const char * const outcome_names[OUTCOMES] = {
 	[ANONYMOUS] = "anonymous memory",
 	[NOT_MAPPED] = "not mapped: no frame pointers",
 	[NO_MAPPING] = "mapping not known",
+	[GIVEN_UP] = "mapping not known: given up",
 	[NO_ROOM] = "file dropped for want of room",
 	[OVER_LIMIT] = "file over the limits of time or memory",
+	[FAILED] = "reading failed",
 	[NOT_LOOKED_UP] = "not looked up: interrupted",
 	[NOT_STARTED] = "not looked up: for want of resources",
 };
@@ -389,19 +391,10 @@ void profile_write(FILE *out, bool json, long hz)
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-double cpu_time(void)
-{
-	struct rusage r;
-
-	getrusage(RUSAGE_SELF, &r);
-	return r.ru_utime.tv_sec + r.ru_stime.tv_sec +
-	       (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
-}
-
 void profile_report(double seconds, double cpu, double irq)
 {
 	struct counts c = count_frames();
-	struct rusage r;
+	struct rusage self, children;
 	size_t i;
 
 	say("%" PRIu64 " samples in %.1f s, %" PRIu64 " lost, %" PRIu64 " dropped for want of room",
@@ -415,7 +408,8 @@ void profile_report(double seconds, double cpu, double irq)
 	say("build IDs: %" PRIu64 " taken with the sample, %" PRIu64 " of these by a query, %"
 	    PRIu64 " from /proc later", data.by_id, data.by_query, data.by_proc);
 	if (data.given_up)
-		say("%" PRIu64 " lookups in /proc took too long, and were given up", data.given_up);
+		say("%" PRIu64 " lookups in /proc took too long or failed, and were given up",
+		    data.given_up);
 	if (data.crowded)
 		say("%" PRIu64 " processes have too many mappings: not all of their files were found",
 		    data.crowded);
@@ -427,8 +421,9 @@ void profile_report(double seconds, double cpu, double irq)
 	if (data.texts.dropped)
 		say("%" PRIu64 " ranges of BPF programs dropped for want of room",
 		    data.texts.dropped);
-	getrusage(RUSAGE_SELF, &r);
-	say("own cost: %.1f %% of a CPU in the interrupts that took samples, %.1f %% to read them, %.2f s for the rest, %ld KiB of memory",
+	getrusage(RUSAGE_SELF, &self);
+	getrusage(RUSAGE_CHILDREN, &children);
+	say("own cost: %.1f %% of a CPU in the interrupts that took samples, %.1f %% to read them, %.2f s for the rest, %ld KiB of memory, %ld KiB in a child process",
 	    seconds > 0 ? 100 * irq / seconds : 0, seconds > 0 ? 100 * cpu / seconds : 0,
-	    cpu_time() - cpu, r.ru_maxrss);
+	    frames_cpu_time() - cpu, self.ru_maxrss, children.ru_maxrss);
 }

@@ -9,9 +9,6 @@
 /* Look up the names, and write all stacks; @hz is the sampling frequency. */
 void profile_write(FILE *out, bool json, long hz);
 
-/* CPU seconds of this process so far. */
-double cpu_time(void);
-
 /* Summarize on stderr: @seconds of sampling took @cpu to read, and @irq in interrupts. */
 void profile_report(double seconds, double cpu, double irq);
 

@@ -168,17 +168,19 @@ void binary_id(const struct binary *b, char *hex, size_t size)
 }
 
 /*
- * Open @path if it is the file with the key @key, which may be NULL, and has the build ID if
- * there is one; else -1.
+ * Open @path, as open_file() does, if it is the file with the key @key, which may be NULL, and
+ * has the build ID if there is one; else -1.
  */
-static int open_if(struct binary *b, const char *path, const struct file_key *key)
+static int open_if(struct binary *b, int pid, const char *path, const struct file_key *key)
 {
 	uint8_t id[BUILD_ID_MAX] = {};
 	int fd;
 
 	errno = 0;
-	fd = open_file(path, key, b->len);
-	if (fd < 0 && (is_denied(errno) || errno == EMFILE || errno == ENFILE))
+	fd = open_file(pid, path, key, b->len);
+	/* If it was found, this is a debug file. */
+	if (fd < 0 && b->state != FOUND &&
+	    (is_denied(errno) || errno == EMFILE || errno == ENFILE))
 		b->state = NOT_READABLE;
 	if (fd >= 0 && b->len && (!fd_build_id(fd, id) || memcmp(id, b->id, BUILD_ID_MAX))) {
 		close(fd);
@@ -188,12 +190,12 @@ static int open_if(struct binary *b, const char *path, const struct file_key *ke
 }
 
 /* Open @path if it is still the file that was mapped; else -1. */
-static int open_if_it(struct binary *b, const char *path)
+static int open_if_it(struct binary *b, int pid, const char *path)
 {
 	struct file_key key;
 
 	memcpy(&key, b->id, sizeof(key));
-	return open_if(b, path, !b->len ? &key : b->key.ino ? &b->key : NULL);
+	return open_if(b, pid, path, !b->len ? &key : b->key.ino ? &b->key : NULL);
 }
 
 /*
@@ -262,9 +264,9 @@ static int open_debug(struct binary *b, char *path, size_t size)
 		return -1;
 	binary_id(b, hex, sizeof(hex));
 	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s.debug", hex, hex + 2);
-	fd = open_if(b, path, NULL);
+	fd = open_if(b, 0, path, NULL);
 	if (fd < 0 && ask_debuginfod("debuginfo", hex, path, size))
-		fd = open_if(b, path, NULL);
+		fd = open_if(b, 0, path, NULL);
 	return fd;
 }
 
@@ -276,26 +278,26 @@ static int find_file(struct binary *b, char *path, size_t size)
 
 	if (b->path) {
 		snprintf(path, size, "%s", b->path);
-		fd = open_if_it(b, path);
-		/* In another mount namespace, or deleted and still running. */
-		if (fd < 0) {
-			snprintf(path, size, "/proc/%d/root%s", b->pid, b->path);
-			fd = open_if_it(b, path);
-		}
+		fd = open_if_it(b, b->pid, path);
+		/* Deleted and still running. */
 		if (fd < 0) {
 			snprintf(path, size, "/proc/%d/exe", b->pid);
-			fd = open_if_it(b, path);
+			fd = open_if_it(b, 0, path);
 		}
 		if (fd < 0)
 			fd = open_mapped(b->pid, b->id, !b->len);
+		if (fd < 0 && is_path_here(b->pid)) {
+			snprintf(path, size, "%s", b->path);
+			fd = open_if_it(b, 0, path);
+		}
 	}
 	if (fd >= 0 || !b->len)
 		return fd;
 	binary_id(b, hex, sizeof(hex));
 	snprintf(path, size, DEBUG_DIR "/.build-id/%.2s/%s", hex, hex + 2);
-	fd = open_if(b, path, NULL);
+	fd = open_if(b, 0, path, NULL);
 	if (fd < 0 && ask_debuginfod("executable", hex, path, size))
-		fd = open_if(b, path, NULL);
+		fd = open_if(b, 0, path, NULL);
 	/* The debug file may have the symbols. */
 	return fd < 0 ? open_debug(b, path, size) : fd;
 }
@@ -326,6 +328,7 @@ static bool has_crc(int fd, GElf_Word want)
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word crc, char **found)
 {
+	/* The last two are those of the process. */
 	static const char * const places[] = { DEBUG_DIR "%.*s/%s", "%.*s/.debug/%s", "%.*s/%s" };
 	struct binary *b = *userdata;
 	char path[2 * PATH_MAX];
@@ -337,7 +340,9 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
 		dir = strrchr(b->path, '/') - b->path;
 		for (i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
 			snprintf(path, sizeof(path), places[i], dir, b->path, link);
-			fd = b->len ? open_if(b, path, NULL) : open_file(path, NULL, false);
+			fd = i ? open_if(b, b->pid, path, NULL) : -1;
+			if (fd < 0 && (!i || is_path_here(b->pid)))
+				fd = open_if(b, 0, path, NULL);
 			if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
 				close(fd);
 				fd = -1;

@@ -22,8 +22,10 @@ enum outcome {
 	ANONYMOUS,	/* no file is mapped: JIT-compiled code, vdso */
 	NOT_MAPPED,	/* nothing is mapped: not an address of code */
 	NO_MAPPING,	/* the mapping is not known */
+	GIVEN_UP,	/* looking it up took too long, or failed */
 	NO_ROOM,	/* over the limit of files */
 	OVER_LIMIT,	/* reading the file took too much time or memory */
+	FAILED,		/* the child process that read the file crashed, or sent nonsense */
 	NOT_LOOKED_UP,	/* interrupted by the user */
 	NOT_STARTED,	/* no memory, or no child process */
 	OUTCOMES,
