@@ -1553,7 +1553,7 @@ static void watch_memory(struct __test_metadata *_metadata, char **args, const c
 		files = files < MAX_FILES ? files : MAX_FILES;
 		may_grow += (files * PER_FILE + samples * PER_SAMPLE) / 1024;
 	}
-	TH_LOG("%lu programs and %lu mappings in %.0f s: at most %ld KiB, then %ld KiB of %ld", loads,
+	TH_LOG("%lu programs, %lu mappings in %.0f s: at most %ld KiB, then %ld KiB of %ld", loads,
 	       maps, end - begin, first, last, first + may_grow);
 	EXPECT_LT(0, loads);
 	EXPECT_LE(last, first + may_grow);
@@ -2470,7 +2470,8 @@ TEST_F(confine, other_protocols)
 	} cases[] = {
 		{ SOCK_STREAM, IPPROTO_TCP, ALWAYS }, { SOCK_DGRAM, IPPROTO_UDP, ALWAYS },
 		{ SOCK_STREAM, IPPROTO_MPTCP, ALWAYS },
-		{ SOCK_STREAM, IPPROTO_SCTP, WITH_FLAG }, { SOCK_SEQPACKET, IPPROTO_SCTP, WITH_FLAG },
+		{ SOCK_STREAM, IPPROTO_SCTP, WITH_FLAG },
+		{ SOCK_SEQPACKET, IPPROTO_SCTP, WITH_FLAG },
 		{ SOCK_RAW, IPPROTO_ICMP, WITH_FLAG }, { SOCK_RAW, IPPROTO_RAW, WITH_FLAG },
 		{ SOCK_DGRAM, IPPROTO_ICMP, WITH_FLAG }, { SOCK_DGRAM, IPPROTO_ICMPV6, WITH_FLAG },
 		{ SOCK_DGRAM, IPPROTO_L2TP, NEVER },
@@ -4302,7 +4303,7 @@ static void spin_elsewhere(const char *dir, const char *file, const char *other,
  */
 TEST_F(profile, foreign_file)
 {
-	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32], want[PATH_MAX];
+	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32], want[PATH_MAX + 16];
 	int i, gone, ready[2], watch[2];
 	struct tool t;
 	pid_t pid;

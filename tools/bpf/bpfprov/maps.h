@@ -56,9 +56,9 @@ bool is_path_here(int pid);
 /*
  * Open @path for reading, if it is a regular file of a file system for data and matches @key,
  * which may be NULL: below the root directory of @pid, which may be a container's, or here if
- * @pid is 0. The path may name anything: a device or a FIFO is not opened. @has_id: the caller compares the build ID, so the key is not
- * required to match on btrfs and overlayfs, where stat() reports another device than
- * /proc/PID/maps. Returns a descriptor or -1.
+ * @pid is 0. The path may name anything: a device or a FIFO is not opened. @has_id: the caller
+ * compares the build ID, so the key is not required to match on btrfs and overlayfs, where
+ * stat() reports another device than /proc/PID/maps. Returns a descriptor or -1.
  */
 int open_file(int pid, const char *path, const struct file_key *key, bool has_id);
 
