@@ -1267,12 +1267,14 @@ static int make_trampoline(void)
 		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0),
 		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
 	};
-	int id = libbpf_find_vmlinux_btf_id("vfs_statfs", BPF_TRACE_FENTRY), prog, link;
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY,
-		    .attach_btf_id = id);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY);
+	int id = libbpf_find_vmlinux_btf_id("bpf_fentry_test1", BPF_TRACE_FENTRY), prog, link;
 
-	prog = id < 0 ? id : bpf_prog_load(BPF_PROG_TYPE_TRACING, "statfs", "GPL", insns,
-					   ARRAY_LEN(insns), &opts);
+	if (id < 0)
+		return id;
+	opts.attach_btf_id = id;
+	prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "traced", "GPL", insns, ARRAY_LEN(insns),
+			     &opts);
 	if (prog < 0)
 		return prog;
 	link = bpf_link_create(prog, 0, BPF_TRACE_FENTRY, NULL);
@@ -1313,7 +1315,7 @@ TEST_F(events, image)
 	EXPECT_EQ(NULL, strstr(line, "\"len\":")) TH_LOG("%s", line);
 	EXPECT_EQ(NULL, strstr(line, "\"time\":")) TH_LOG("%s", line);
 	/* Control: that of the program is known. */
-	ASSERT_NE(NULL, find_line(t.out, "\"loaded\"", "_statfs\"", line, sizeof(line)));
+	ASSERT_NE(NULL, find_line(t.out, "\"loaded\"", "_traced\"", line, sizeof(line)));
 	EXPECT_NE(NULL, strstr(line, "\"time\":"));
 	tool_free(&t);
 

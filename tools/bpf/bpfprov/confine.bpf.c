@@ -31,11 +31,12 @@ const volatile bool has_dual;
 /* Programs at bind and connect run for SCTP, raw and ping sockets. */
 const volatile bool has_all_protocols;
 
+/* value_size: clang 19 emits no BTF for a struct that only an inner map uses. */
 struct policy_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct policy);
+	__uint(value_size, sizeof(struct policy));
 };
 
 struct {
