@@ -37,6 +37,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -2779,29 +2780,7 @@ TEST_F(confine, nested)
 	rmdir("/sys/fs/cgroup/" CGROUP "/child");
 }
 
-/* Two calls at the same time, for a cgroup and one below it, contradict each other. */
-TEST_F(confine, nested_at_once)
-{
-	static char *above[] = { "confine", CGROUP, "--ip", ADDR1, NULL };
-	static char *below[] = { "confine", CGROUP "/child", "--ip", ADDR2, NULL };
-	struct tool a, b;
-	int rc_a, rc_b;
-
-	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" CGROUP "/child", 0755));
-	ASSERT_EQ(0, tool_start_to(&a, NULL, false, above));
-	ASSERT_EQ(0, tool_start_to(&b, NULL, false, below));
-	rc_a = tool_end(&a);
-	rc_b = tool_end(&b);
-	tool_free(&a);
-	tool_free(&b);
-	EXPECT_EQ(FAILED, rc_a ^ rc_b) TH_LOG("above: %d, below: %d", rc_a, rc_b);
-	EXPECT_EQ(OK, rc_a & rc_b);
-	tool_run(&a, ARGS("confine", CGROUP "/child", "--remove"));
-	tool_free(&a);
-	rmdir("/sys/fs/cgroup/" CGROUP "/child");
-}
-
-/* Wait until @pid is in the system call @nr, for its file descriptor @fd. */
+/* Wait until @pid is in the system call @nr, for its file descriptor @fd, or -1: any. */
 static bool waits_in(pid_t pid, long nr, int fd)
 {
 	double end = now() + 20 * timeout_scale();
@@ -2809,7 +2788,10 @@ static bool waits_in(pid_t pid, long nr, int fd)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-	snprintf(want, sizeof(want), "%ld 0x%x ", nr, fd);
+	if (fd >= 0)
+		snprintf(want, sizeof(want), "%ld 0x%x ", nr, fd);
+	else
+		snprintf(want, sizeof(want), "%ld ", nr);
 	while (now() < end) {
 		*text = 0;
 		f = fopen(path, "re");
@@ -2822,6 +2804,38 @@ static bool waits_in(pid_t pid, long nr, int fd)
 		sched_yield();
 	}
 	return false;
+}
+
+/*
+ * Two calls at the same time, for a cgroup and one below it, contradict each other. Both wait
+ * for the lock of the policies.
+ */
+TEST_F(confine, nested_at_once)
+{
+	static char *above[] = { "confine", CGROUP, "--ip", ADDR1, NULL };
+	static char *below[] = { "confine", CGROUP "/child", "--ip", ADDR2, NULL };
+	struct tool a, b;
+	int rc_a, rc_b, lock;
+
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" CGROUP "/child", 0755));
+	ASSERT_TRUE(!mkdir("/sys/fs/bpf/bpfprov", 0700) || errno == EEXIST);
+	lock = open("/sys/fs/bpf/bpfprov", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, lock);
+	ASSERT_EQ(0, flock(lock, LOCK_EX));
+	ASSERT_EQ(0, tool_start_to(&a, NULL, false, above));
+	ASSERT_EQ(0, tool_start_to(&b, NULL, false, below));
+	EXPECT_TRUE(waits_in(a.pid, SYS_flock, -1));
+	EXPECT_TRUE(waits_in(b.pid, SYS_flock, -1));
+	close(lock);
+	rc_a = tool_end(&a);
+	rc_b = tool_end(&b);
+	tool_free(&a);
+	tool_free(&b);
+	EXPECT_EQ(FAILED, rc_a ^ rc_b) TH_LOG("above: %d, below: %d", rc_a, rc_b);
+	EXPECT_EQ(OK, rc_a & rc_b);
+	tool_run(&a, ARGS("confine", CGROUP "/child", "--remove"));
+	tool_free(&a);
+	rmdir("/sys/fs/cgroup/" CGROUP "/child");
 }
 
 /* A pager does not read the policies: meanwhile, they can be changed. */
