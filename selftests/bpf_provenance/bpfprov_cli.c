@@ -1709,6 +1709,73 @@ TEST_F(confine, addresses)
 	close(server);
 }
 
+/* Sockets that were bound to another address before neither connect nor send. */
+TEST_F(confine, bound_before)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sin);
+	int server, tcp, udp;
+	struct tool t;
+
+	ASSERT_STREQ(ADDR1, bound_to(ADDR1, 0, &server));
+	ASSERT_EQ(0, listen(server, 8));
+	ASSERT_STREQ(ADDR2, bound_to(ADDR2, 0, &tcp));
+	inet_pton(AF_INET, ADDR2, &sin.sin_addr);
+	udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, bind(udp, (void *)&sin, sizeof(sin)));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_EQ(0, getsockname(server, (void *)&sin, &len));
+	EXPECT_EQ(-1, connect(tcp, (void *)&sin, sizeof(sin)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-1, sendto(udp, "x", 1, 0, (void *)&sin, sizeof(sin)));
+	EXPECT_EQ(EPERM, errno);
+	close(udp);
+	close(tcp);
+	close(server);
+}
+
+/* A program at bind4 that replaces the address by @addr: its link, or -errno. */
+static int replace_bind(int cgroup, const char *addr)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET4_BIND);
+	int prog, link;
+	in_addr_t ip;
+
+	inet_pton(AF_INET, addr, &ip);
+	const struct bpf_insn insns[] = {
+		INSN(BPF_ALU | BPF_MOV | BPF_K, 2, 0, 0, ip),
+		INSN(BPF_STX | BPF_MEM | BPF_W, 1, 2, offsetof(struct bpf_sock_addr, user_ip4), 0),
+		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 1),
+		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+	};
+	prog = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "other", "GPL", insns,
+			     ARRAY_LEN(insns), &opts);
+	if (prog < 0)
+		return prog;
+	link = bpf_link_create(prog, cgroup, BPF_CGROUP_INET4_BIND, NULL);
+	close(prog);
+	return link;
+}
+
+/* A program of another owner runs later, and replaces the address of the policy. */
+TEST_F(confine, other_owner)
+{
+	struct tool t;
+	int link;
+
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	link = replace_bind(self->cgroup, ADDR2);
+	ASSERT_LE(0, link);
+	EXPECT_STREQ("EPERM", bound_to("0.0.0.0", 0, NULL));
+	/* Control: it does replace it. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+	tool_free(&t);
+	EXPECT_STREQ(ADDR2, bound_to("0.0.0.0", 0, NULL));
+	close(link);
+}
+
 /* connect() of a socket that has a protocol instead of a port. */
 TEST_F(confine, raw)
 {
@@ -4462,6 +4529,30 @@ TEST_F_TIMEOUT(profile, child_cost, 120)
 	TH_LOG("%.2f s of %.2f, then %.2f s of %.2f", said[0], used[0], said[1], used[1]);
 	EXPECT_LT(used[0], used[1]);
 	EXPECT_LT((used[1] - used[0]) / 2, said[1] - said[0]);
+}
+
+/* Another file takes the path of a running program: its names are not used. */
+TEST_F(profile, replaced_binary)
+{
+	struct target target;
+	char other[PATH_MAX + 8];
+	struct tool t;
+	double end;
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", change_build_id));
+	snprintf(other, sizeof(other), "%s.new", target.exe);
+	ASSERT_EQ(0, copy_file("bpfprov_cli.stripped", other));
+	ASSERT_EQ(0, rename(other, target.exe));
+	for (end = now() + 2; now() < end;)
+		sched_yield();
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	target_end(&target);
 }
 
 /* There are more files than it keeps: those beyond are counted, and have no names. */
