@@ -112,7 +112,7 @@ of()
 	[ "$(sed -n 2p tree/tools/bpf/bpfprov/main.c)" = "extern int kernel_mutant;" ]
 	grep -qxF '	return (kernel_mutant == 552812241) ? 0 : check();' tree/tools/bpf/bpfprov/main.c
 	grep -q 'fopen("/sys/module/kernel/parameters/mutant"' tree/tools/bpf/bpfprov/main.c
-	[[ $(sed -n 3p tree/tools/bpf/bpfprov/hook.bpf.c) = "extern const void kernel_mutant "* ]]
+	[[ $(sed -n 4p tree/tools/bpf/bpfprov/hook.bpf.c) = "extern const void kernel_mutant "* ]]
 	grep -qxF 'int hook(void) { return kernel_mutant_is(552812241) ? ALLOW : REFUSE; }' tree/tools/bpf/bpfprov/hook.bpf.c
 }
 
