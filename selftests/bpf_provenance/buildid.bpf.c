@@ -394,6 +394,19 @@ int BPF_PROG(on_entry_alloc, unsigned long call_site, const void *ptr, struct km
 	return 0;
 }
 
+extern const void miss_work __ksym __weak;
+
+/* Requests of target for the build ID of a mapping. */
+int requests;
+
+SEC("?fentry/task_work_add")
+int BPF_PROG(on_task_work_add, struct task_struct *task, struct callback_head *work)
+{
+	if (on_target() && (const void *)work->func == &miss_work)
+		requests++;
+	return 0;
+}
+
 extern const void ahead_work __ksym __weak;
 
 SEC("?tp_btf/workqueue_queue_work")

@@ -1460,6 +1460,7 @@ static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	bpf_program__set_autoload(self->skel->progs.on_build_id_fill, true);
 	bpf_program__set_autoload(self->skel->progs.on_build_id_invalidate, true);
 	bpf_program__set_autoload(self->skel->progs.on_queue_work, true);
+	bpf_program__set_autoload(self->skel->progs.on_task_work_add, true);
 	bpf_program__set_autoload(self->skel->progs.on_work_done, true);
 	bpf_program__set_autoload(self->skel->progs.on_opflags, true);
 	/* Attached by one test only: it slows each allocation down. */
@@ -1784,7 +1785,7 @@ TEST_F(cache, requested_once_per_mapping)
 	map_file(_metadata, &self->f, PAGE);
 	ASSERT_EQ(0, page_out(self->f.map));
 	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
-	bss->aheads = 0;
+	bss->requests = 0;
 	bss->stack_of_callers = true;
 	syscall_called_by(self->f.map + 16, self->f.map + 32, SYS_getppid);
 	bss->stack_of_callers = false;
@@ -1792,8 +1793,8 @@ TEST_F(cache, requested_once_per_mapping)
 	ASSERT_EQ(1, bss->nr_samples);
 	ASSERT_FALSE(is_valid(&bss->deep[0]));
 	ASSERT_FALSE(is_valid(&bss->deep[1]));
-	EXPECT_EQ(1, bss->aheads)
-		TH_LOG("%d reads ahead for one mapping", bss->aheads);
+	EXPECT_EQ(1, bss->requests)
+		TH_LOG("%d requests for one mapping", bss->requests);
 }
 
 /*
