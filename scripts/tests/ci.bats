@@ -444,12 +444,18 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	[[ $output != *"tests on base (kernel"* ]]
 }
 
-@test "ci all: base gives way to a sanitizer where all its results are recorded" {
+# recorded_base: all results of base are recorded, and nothing is built.
+recorded_base()
+{
 	fake_tools 'echo "ok 1 x"'
 	ends_base
 	ci run
 	ci record
 	rm -r "$XDG_CACHE_HOME" "$top/build/out"
+}
+
+@test "ci all: base gives way to a sanitizer where all its results are recorded" {
+	recorded_base
 	a_kernel_takes 1000
 	# After the series' kernel; without base, 333 s for its tests and 1980 s for a sanitizer.
 	START=$((EPOCHSECONDS - 1500)) ci all
@@ -466,11 +472,7 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 }
 
 @test "ci all: base gives way to the mutants where all its results are recorded" {
-	fake_tools 'echo "ok 1 x"'
-	ends_base
-	ci run
-	ci record
-	rm -r "$XDG_CACHE_HOME" "$top/build/out"
+	recorded_base
 	a_kernel_takes 600
 	# 1500 s for base, 1380 s for a sanitizer, 120 s for the judges and 960 s for mutants.
 	START=$((EPOCHSECONDS - 700)) ci all
