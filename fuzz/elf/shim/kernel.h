@@ -32,6 +32,7 @@ typedef unsigned long pgoff_t;
 #define IS_ENABLED(x)		SHIM_##x
 #define SHIM_CONFIG_64BIT	1
 #define data_race(x)		(x)
+#define IS_ERR_VALUE(x)		((unsigned long)(x) >= (unsigned long)-4095)
 #define min(a, b)		((a) < (b) ? (a) : (b))
 #define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define round_down(x, a)	((x) & ~((__typeof__(x))(a) - 1))
