@@ -94,7 +94,13 @@ typedef unsigned int fmode_t;
 #define FMODE_READ 1
 #define FMODE_OPENED 2
 
+struct file_operations {
+	ssize_t (*read)(void);
+	ssize_t (*read_iter)(void);
+};
+
 struct file {
+	const struct file_operations *f_op;
 	fmode_t f_mode;
 	unsigned int f_flags;
 	struct inode *inode;
@@ -114,9 +120,17 @@ static inline struct inode_of_dentry *d_inode(struct dentry *d) { (void)d; abort
 static inline struct inode *file_inode(struct file *f) { return f->inode; }
 static inline loff_t i_size_read(const struct inode *i) { return i->i_size; }
 static inline bool secretmem_mapping(struct address_space *m) { (void)m; return false; }
+static inline bool mapping_inaccessible(struct address_space *m) { (void)m; return false; }
 static inline bool xa_is_value(const void *e) { (void)e; return false; }
+static inline bool xa_is_internal(const void *e) { (void)e; return false; }
 
-struct folio *xa_load(struct xarray *pages, pgoff_t index);
+struct xa_state {
+	struct xarray *pages;
+	pgoff_t index;
+};
+
+#define XA_STATE(xas, p, i)	struct xa_state xas = { (p), (i) }
+struct folio *xas_load(const struct xa_state *xas);
 ssize_t __kernel_read(struct file *file, void *buf, size_t count, loff_t *pos);
 
 static inline bool folio_try_get(struct folio *f) { f->refs++; return true; }
