@@ -13,7 +13,7 @@ help:
 	@echo 'make export            write patches/ and the copies from build/linux'
 	@echo 'make clean             remove build/ (the cache stays: scripts/fetch --help)'
 	@echo
-	@echo 'scripts/ci NAME...     all else: perf promises runtimes expect record litmus mutants'
+	@echo 'scripts/ci NAME...     all else: perf promises docs runtimes expect record litmus mutants'
 	@echo '                       coverage regress fuzz style bisect series-test ... (--help)'
 	@echo 'vmtest/vmtest.sh --shell   a shell in a VM with the patched kernel'
 	@echo

@@ -9,9 +9,11 @@ setup()
 	top=$BATS_TEST_TMPDIR/top
 	export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache HOME=$BATS_TEST_TMPDIR CALLS=$BATS_TEST_TMPDIR/calls
 	unset BUILD CACHE PATCHES START STORM_SECONDS FUZZ_SECONDS toolchain_root
-	mkdir -p "$top"/{scripts,patches/topic,vmtest/kconfig}
+	mkdir -p "$top"/{doc,scripts/tests,patches/topic,vmtest/kconfig}
 	cp "$BATS_TEST_DIRNAME"/../{ci,common.sh} "$top/scripts"
 	cp "$BATS_TEST_DIRNAME"/../../vmtest/*.py "$top/vmtest"
+	cp "$BATS_TEST_DIRNAME"/docs.{py,commands} "$top/scripts/tests"
+	printf '%s\n' '' '    # bpfprov maps 1' '    1000-2000 r-xp' >"$top/doc/bpfprov.md"
 	echo version=7.3.4 >"$top/patches/BASE"
 	touch "$top"/vmtest/{rootfs.packages,kconfig/common.config,qemu,guest-init,guest-fstab,guest-tests,splats,splats.deny}
 	printf '%b\n' 'p.a\tfail\tno such hook\tno hook' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >"$top/vmtest/expect.base"
@@ -42,7 +44,7 @@ setup()
 			--log) log=$2 ;;
 			--ktap) ktap=$2 ;;
 			--expect-panic) mkdir -p "$log"; echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
-			--)	[ "$2" != /mnt/guest-runtimes ] || break
+			--)	[[ $2 != /mnt/guest-@(runtimes|docs) ]] || break
 				printf 'promise\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
 			esac
 			shift
@@ -331,6 +333,23 @@ run_two_programs()
 	grep -qF -- "--file $top/build/out/series/selftests/bpf_provenance/bpfprov" "$BATS_TEST_TMPDIR/vm"
 	grep -qF -- "--file $top/build/out/runtimes/files/net.x" "$BATS_TEST_TMPDIR/vm"
 	[ "$(sed -n 3p "$top/doc/results.md")" = "x  ok" ]
+}
+
+@test "ci docs: the guest has the commands and the output of the document, and is judged" {
+	ci docs
+	[ "$status" = 0 ]
+	[ "${lines[-1]}" = "2 passed, 0 failed, 0 skipped" ]
+	! grep -q '^build kernel base$' "$CALLS" || return 1
+	grep -q "^vm .*-f series .* --file $top/build/log/docs.commands -- /mnt/guest-docs /mnt/docs.commands " "$CALLS"
+	diff "$top/build/log/docs.commands" - <<-'X'
+		$ bpfprov maps 1
+		> [0-9a-f]+-[0-9a-f]+ r-xp
+	X
+	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.series"
+	ci docs
+	[ "$status" = 1 ]
+	[[ $output == *"series: FAILED: fail p.b"* ]]
+	[ "${lines[-1]}" = "1 passed, 1 failed, 0 skipped" ]
 }
 
 @test "ci perf: a green run's tables are written" {

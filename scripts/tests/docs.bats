@@ -44,7 +44,7 @@ commands()
 	done
 }
 
-@test "docs: every command is run here, or docs.commands has the reason why not" {
+@test "docs: every command is run, here or in a guest, or docs.commands has the reason why not" {
 	commands >"$BATS_TEST_TMPDIR/commands"
 	[ "$(wc -l <"$BATS_TEST_TMPDIR/commands")" -gt 50 ]
 	run awk -F '\t' '$3 == ""' "$BATS_TEST_TMPDIR/commands"
@@ -108,6 +108,83 @@ commands()
 	[ "$status" = 0 ]
 	[[ $output == *"$dir/linux (Linux "*" patches applied"*"patches apply without fuzz"* ]]
 	[ "$(grep -c '^+/\* edited \*/' "$dir"/repo/patches/*/*.patch | awk -F: '{ n += $2 } END { print n }')" = 2 ]
+}
+
+# guest_docs: the commands of $BATS_TEST_TMPDIR/guest.md by vmtest/guest-docs, on this machine.
+guest_docs()
+{
+	in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" --guest "$BATS_TEST_DIRNAME/docs.commands" \
+		"$BATS_TEST_TMPDIR/guest.md" >"$BATS_TEST_TMPDIR/file"
+	run env PATH="$BATS_TEST_TMPDIR:$PATH" "$TOP/vmtest/guest-docs" "$BATS_TEST_TMPDIR/file"
+}
+
+@test "docs: the commands for the guest must print the output of the document" {
+	local was fault n=0
+	cat >"$BATS_TEST_TMPDIR/guest.md" <<-'EOF'
+	`bpfprov features` and `bpfprov events` are named, `bpfprov maps` is not run.
+
+	    # bpfprov profile -o out
+	    bpfprov profile: sampling 2 CPUs at 99 Hz, by a timer: the processor has no cycle counter
+	    bpfprov profile:    40.5 % of user frames: symbolized
+	    bpfprov profile:     0.1 % of user frames: not mapped: no frame pointers
+	    bpfprov profile: build IDs: 3 taken
+	    # bpfprov maps $(echo 1) | head -1
+	    1000-20ff r-xp [heap]
+
+	    # bpfprov events                 # of others
+	    listening
+	    1.5 load bpf_prog_13b5_a
+	    ^C36 events, 0 lost
+	EOF
+	cat >"$BATS_TEST_TMPDIR/bpfprov" <<-'EOF'
+	#!/bin/bash
+	case $* in
+	features) ;;
+	"profile -o out")
+		echo "bpfprov profile: sampling 64 CPUs at 99 Hz"
+		echo "bpfprov profile: 100.0 % of user frames: symbolized"	# not mapped: no frame pointers
+		echo "bpfprov profile: build IDs: 0 taken"
+		echo "a;b 1" >out ;;
+	"maps 1") printf '%s\n' "ab-cd r-xp [heap]" more ;;
+	events)
+		exec python3 -c '
+	import os, signal
+	def end(*_):
+	    os.write(1, b"1 events, 0 lost\n")
+	    os._exit(0)
+	signal.signal(signal.SIGINT, end)
+	os.write(1, b"listening\n7.25 load bpf_prog_77aa_a\n8.25 unload\n")
+	signal.pause()' ;;
+	"profile -d 1") exit 1 ;;
+	esac
+	EOF
+	printf '#!/bin/sh\n' >"$BATS_TEST_TMPDIR/ip"
+	chmod +x "$BATS_TEST_TMPDIR"/{bpfprov,ip}
+	guest_docs
+	echo "$output"
+	[ "$status" = 0 ]
+	[ "$(in_toolchain python3 -BEs "$TOP/vmtest/results.py" summary - <<<"$output" | grep -c ^pass)" = 4 ]
+	was=$(<"$BATS_TEST_TMPDIR/bpfprov")
+	while IFS=$'\t' read -r sed fault; do
+		sed "$sed" <<<"$was" >"$BATS_TEST_TMPDIR/bpfprov"
+		guest_docs
+		echo "$fault: $output"
+		[ "$status" = 1 ]
+		[[ $output == *"$fault"* ]]
+		[ "$(grep -c '^not ok' <<<"$output")" = 1 ]
+		n=$((n + 1))
+	done <<-'EOF'
+	s/features) /&exit 3 /	exit status 3
+	s/features) /&echo "reduced: x" /	a feature is missing
+	s/at 99 Hz/&, twice/	no line, or not in this order: bpfprov profile: sampling
+	s/: no frame pointers//	bpfprov does not have: bpfprov profile:
+	s/a;b 1/a/	no stacks in out
+	s/ab-cd/abcd/	no line, or not in this order: [0-9a-f]+-
+	s/listening/gone/; s/pause/getpid/	no line, or not in this order: listening
+	s/_77aa_a/_77aa_b/; s/pause/getpid/	no line, or not in this order: [0-9a-f]+\.[0-9a-f]+ load
+	s/exit(0)/exit(1)/	exit status 1
+	EOF
+	[ $n = 9 ]
 }
 
 @test "docs: README.md has at most 6 KB" {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check the documentation against the repository: docs.py TOP HELP FILE...
 Or print the commands in it, in their order: docs.py --commands FILE...
+Or those that ROWS, docs.commands, has for a guest, for vmtest/guest-docs: docs.py --guest ROWS FILE...
 
 FILE is markdown, HELP a directory with the output of --help of each script, in files that have
 the script's name. Commands are the lines of an indented block, those after "# " where a block
@@ -31,12 +32,20 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
+def pattern(line: str) -> str:
+    """A regular expression for a line of output, in which numbers and widths can differ."""
+    escaped = re.sub(r"([][\\.*+?(){}|^$])", r"\\\1", line)
+    numbers = re.sub(r"(?<![A-Za-z])(?=[a-f]*[0-9])[0-9a-f]+", "[0-9a-f]+", escaped)
+    return re.sub(" {2,}", " +", numbers)
+
+
 class Doc:
     """A markdown file: its commands, lines of output, tables and text."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.commands: list[tuple[int, str]] = []
+        self.printed: dict[int, list[str]] = {}     # by the line of the command
         self.output: list[tuple[int, str]] = []
         self.text: list[tuple[int, str]] = []
         self.tables: list[list[tuple[int, list[str]]]] = []
@@ -69,19 +78,35 @@ class Doc:
                 self.commands.append((n, line))
             elif line.startswith("# "):
                 self.commands.append((n, line[2:]))
+                printed = self.printed.setdefault(n, [])
+            else:
+                printed.append(line)
 
     def spans(self) -> Iterator[tuple[int, str]]:
         for n, line in self.text:
             for span in SPAN.findall(line):
                 yield n, span
 
-
-    def all_commands(self) -> list[str]:
-        """Without comments; code spans count from two words on."""
+    def all_commands(self) -> list[tuple[int, str]]:
+        """With their lines, without comments; code spans count from two words on."""
         found = [(n, re.sub(r"  +#.*", "", line)) for n, line in self.commands]
         found += [(n, span) for n, span in self.spans() if " " in span and
                   (span.split()[0] in ("make", "bpfprov") or re.match(r"(scripts|vmtest)/[\w.-]+ ", span))]
-        return [command for _, command in sorted(found, key=lambda c: c[0])]
+        return sorted(found, key=lambda c: c[0])
+
+    def for_guest(self, rows: list[list[str]]) -> Iterator[str]:
+        """Each command whose first row is "guest", once: in a block, if it is in one."""
+        where: dict[str, int] = {}
+        for n, command in self.all_commands():
+            if command not in where or n in self.printed:
+                where[command] = n
+        for command, n in sorted(where.items(), key=lambda c: c[1]):
+            if next((what for regex, what in rows if re.fullmatch(regex, command)), "") == "guest":
+                yield f"$ {command}"
+                for line in self.printed.get(n, []):
+                    if line.startswith("^C"):
+                        yield "^C"
+                    yield f"> {pattern(line.removeprefix('^C'))}"
 
 
 class Checker:
@@ -333,7 +358,11 @@ class Checker:
 
 def main() -> int:
     if sys.argv[1] == "--commands":
-        print("\n".join(command for path in sys.argv[2:] for command in Doc(Path(path)).all_commands()))
+        print("\n".join(command for path in sys.argv[2:] for _, command in Doc(Path(path)).all_commands()))
+        return 0
+    if sys.argv[1] == "--guest":
+        rows = [line.split("\t") for line in Path(sys.argv[2]).read_text().splitlines() if not line.startswith("#")]
+        print("\n".join(line for path in sys.argv[3:] for line in Doc(Path(path)).for_guest(rows)))
         return 0
     checker = Checker(Path(sys.argv[1]), Path(sys.argv[2]))
     for path in sys.argv[3:]:
