@@ -420,7 +420,7 @@ def coverage(args: argparse.Namespace) -> int:
 # --- promises ---------------------------------------------------------------
 
 def promises(args: argparse.Namespace) -> int:
-    """The README's first table, in markdown. A line of promises: "promise", key, measured."""
+    """The README's table of promises, in markdown. A line of promises: "promise", key, measured."""
     measured = {k: {row[1]: row[2] for row in fields(getattr(args, k), "promise")} for k in KERNELS}
     passed = {name for name, r in by_name(read_all(args.tests)).items() if r.outcome == "pass"}
     print(f"| promise of the original postings | Linux {args.version} | this series | shown by |\n|---|---|---|---|")
@@ -460,7 +460,7 @@ def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
     p = command(coverage, "the lines of the series that its tests run")
     for name in ("gcov", "added", "missed"):
         p.add_argument(name)
-    p = command(promises, "the first table of README.md")
+    p = command(promises, "the table of promises in README.md")
     p.add_argument("--tests", action="append", required=True, metavar="RUN")
     p.add_argument("--version", required=True, help="of base")
     for name in ("promises", "base", "series"):

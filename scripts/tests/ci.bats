@@ -123,7 +123,7 @@ run_two_programs()
 	[ "${lines[-1]}" = "0 passed, 1 failed, 0 skipped" ]
 }
 
-@test "ci promises: writes the first table of the README" {
+@test "ci promises: writes the table of promises" {
 	ci promises
 	[ "$status" = 0 ]
 	grep -q '| the promise | measured on base | measured on series | `p.a` |' "$top/README.md"
