@@ -278,7 +278,7 @@ def regress(args: argparse.Namespace) -> int:
     tally = Tally()
     for name in names:
         s = series.get(name, "none")
-        # The unpatched tree does not have the tests that the series adds.
+        # Base does not have the tests that the series adds.
         b = s if name.startswith("added: ") else base.get(name, "none")
         bare = name.removeprefix("added: ")
         want, reason = next(((r, why) for regex, r, why in known if regex.search(bare)), ("OK", ""))
