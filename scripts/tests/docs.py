@@ -19,8 +19,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Iterator
 
-# Programs of the host, whose options are not checked.
-HOST = {"git", "cd", "$EDITOR", "head", "echo", "java", "mkdir", "ip"}
+# Programs of the host and of the kernel tree, whose options are not checked.
+HOST = {"git", "cd", "$EDITOR", "head", "echo", "java", "mkdir", "ip", "scripts/kconfig/merge_config.sh"}
 SEPARATORS = {"&&", "|", ";"}
 # Options of vmtest.sh whose values are checked.
 FLAVOURS = ("-f", "--flavour")
@@ -115,7 +115,7 @@ class Checker:
         self.help = {path.name: path.read_text() for path in help_dir.iterdir()}
         makefile = (top / "Makefile").read_text()
         self.targets = {t for line in re.findall(r"^([a-z][a-z -]*):", makefile, re.M) for t in line.split()}
-        self.targets.add("headers")     # the kernel's, in a patched tree
+        self.targets |= {"headers", "olddefconfig"}     # the kernel's, in a patched tree
         self.variables = set(re.findall(r"\$\(([A-Z]+)\)|\b([A-Z_]+)=", makefile))
         self.variables = {name for pair in self.variables for name in pair if name}
         # Those that the runner hands to the tests.
@@ -154,11 +154,13 @@ class Checker:
         name, args = words[0], words[1:]
         if name == "make":
             self.make(args)
-        elif name.startswith(("scripts/", "vmtest/", ".ci/")):
-            self.script(name, args)
         elif name == "bpfprov":
             self.bpfprov(args)
-        elif name not in HOST:
+        elif name in HOST:
+            pass
+        elif name.startswith(("scripts/", "vmtest/", ".ci/")):
+            self.script(name, args)
+        else:
             self.fault(f"{name}: not a program that this test can check")
 
     def variable(self, name: str) -> None:
