@@ -92,6 +92,19 @@ static void release_put(struct last_put *last, struct folio *folio)
 }
 
 /*
+ * The entry at @index, read once. xa_load() tries again for as long as it is a
+ * retry entry. collapse_file() leaves these in the holes of a file until it has
+ * stored the huge page, and may be what was interrupted.
+ */
+static struct folio *load_folio(struct address_space *mapping, pgoff_t index)
+{
+	XA_STATE(xas, &mapping->i_pages, index);
+	struct folio *folio = xas_load(&xas);
+
+	return xa_is_value(folio) || xa_is_internal(folio) ? NULL : folio;
+}
+
+/*
  * The folio at @index, with a reference, or NULL. filemap_get_folio() retries
  * for as long as the folio's reference count is frozen. The task that froze it
  * (reclaim, migration, a split) may be the one that was interrupted, by an NMI
@@ -104,8 +117,8 @@ static struct folio *try_get_folio(struct address_space *mapping, pgoff_t index,
 	struct folio *folio;
 
 	guard(rcu)();
-	folio = xa_load(&mapping->i_pages, index);
-	if (!folio || xa_is_value(folio) || !reserve_put(last))
+	folio = load_folio(mapping, index);
+	if (!folio || !reserve_put(last))
 		return NULL;
 	if (!folio_try_get(folio)) {
 		release_put(*last, NULL);
@@ -118,7 +131,7 @@ static struct folio *try_get_folio(struct address_space *mapping, pgoff_t index,
 	 * Documentation/litmus-tests/build-id/copy-against-removal.litmus and
 	 * copy-against-reclaim.litmus.
 	 */
-	if (likely(folio == xa_load(&mapping->i_pages, index)))
+	if (likely(folio == load_folio(mapping, index)))
 		return folio;
 	release_put(*last, folio);
 	return NULL;
@@ -212,7 +225,7 @@ static bool valid_range(loff_t pos, size_t len)
  * Return: the number of bytes copied, which is less than @len at the end of the file or
  * where the next page is missing or left out; 0: @pos is at the end of the file, or
  * past it; -EFAULT: the page at @pos is missing, is not up to date, cannot be accessed
- * now or is not to be accessed (memfd_secret()); -EBUSY: with @unpinned, a device may be
+ * now or is not to be accessed (memfd_secret(), guest_memfd); -EBUSY: with @unpinned, a device may be
  * writing to it; -EOVERFLOW: no file has such an offset
  */
 ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf, size_t len,
@@ -223,7 +236,8 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
 
 	if (!valid_range(pos, len))
 		return -EOVERFLOW;
-	if (secretmem_mapping(mapping))
+	if (secretmem_mapping(mapping) ||
+	    mapping_inaccessible(mapping))
 		return -EFAULT;
 	if (IS_ENABLED(CONFIG_64BIT)) {
 		loff_t size = i_size_read(mapping->host);
@@ -253,7 +267,7 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
  * Context: process; may sleep. The caller holds no lock that reading a file takes.
  *
  * Return: the number of bytes copied, which may be less than @len; 0: end of file;
- * -EBADF: not open for reading; -EIO: also if a file opened with O_DIRECT refuses an
+ * -EBADF: not open for reading, or not without a user buffer; -EIO: also if a file opened with O_DIRECT refuses an
  * offset that is not aligned, and if nothing is read before the end of the file;
  * -EFAULT: memfd_secret(); -EOVERFLOW: no file has such an offset; else an error of
  * the file system
@@ -269,6 +283,9 @@ ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len)
 		return -EBADF;
 	if (secretmem_mapping(file->f_mapping))
 		return -EFAULT;
+	/* __kernel_read() prints a warning for a file that only has ->read(), as in procfs. */
+	if (!file->f_op->read_iter || file->f_op->read)
+		return -EBADF;
 	ret = __kernel_read(file, buf, len, &pos);
 	/* To callers, -EINVAL and the end of the file are properties of the contents. */
 	if ((ret == -EINVAL && file->f_flags & O_DIRECT) ||

@@ -29,6 +29,7 @@
 #include <linux/capability.h>
 #include <linux/compiler.h>
 #include <linux/fs.h>
+#include <linux/kcmp.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
 #include <poll.h>
@@ -460,6 +461,8 @@ TEST_F(usage, bad_arguments)
 		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:1=192.0.2.1" },
 		{ "confine", "x", "--ip", "192.0.2.1", "--map", "host:1=192.0.2.1:1" },
 		{ "confine", "x", "--ip", "192.0.2.1", "--map", "localhost:1=2001:db8::1:1" },
+		{ "confine", "x", "--ip", "192.0.2.1", "--map=localhost:1=192.0.2.1:1",
+		  "--map=localhost:1=192.0.2.1:2" },
 		{ "confine", "x", "--allow-localhost", "127.0.0.53" },
 		{ "confine", "x", "--ip", "192.0.2.1", "--allow-localhost", "192.0.2.53:53" },
 		{ "confine", "x", "--ip", "192.0.2.1", "--allow-localhost", "127.0.0.53:" },
@@ -488,32 +491,38 @@ TEST_F(usage, bad_arguments)
 	}
 }
 
-/* A policy has room for 16 of --map and 8 of --allow-localhost. */
+/*
+ * A policy has room for 16 of --map and 8 of --allow-localhost. A port can be redirected for each
+ * family.
+ */
 TEST_F(usage, limits)
 {
 	static const struct {
-		char *option, *value;
+		char *option, *values[2];	/* in turn, with a number for each pair */
 		int max;
 	} cases[] = {
-		{ "--map", "localhost:1=192.0.2.1:1", 16 },
-		{ "--allow-localhost", "127.0.0.53", 8 },
+		{ "--map", { "localhost:%d=192.0.2.1:1", "localhost:%d=[fd77::1]:1" }, 16 },
+		{ "--allow-localhost", { "127.0.0.%d:53", "[::1]:%d" }, 8 },
 	};
-	char *args[64] = { "confine", "there/is/none", "--ip", "192.0.2.1" };
+	char *args[64] = { "confine", "there/is/none", "--ip", "192.0.2.1", "--ip", "fd77::1" };
+	char values[17][32];
 	struct tool t;
 	size_t i;
 	int n;
 
 	for (i = 0; i < ARRAY_LEN(cases); i++) {
 		for (n = 0; n <= cases[i].max; n++) {
-			args[4 + 2 * n] = cases[i].option;
-			args[5 + 2 * n] = cases[i].value;
+			snprintf(values[n], sizeof(values[n]), cases[i].values[n % 2], n / 2 + 1);
+			args[6 + 2 * n] = cases[i].option;
+			args[7 + 2 * n] = values[n];
 		}
-		args[4 + 2 * n] = NULL;
+		args[6 + 2 * n] = NULL;
 		EXPECT_EQ(USAGE, tool_run(&t, args)) TH_LOG("%s: %s", cases[i].option, t.errors);
+		EXPECT_NE(NULL, strstr(t.errors, "more than ")) TH_LOG("%s", t.errors);
 		EXPECT_NE(NULL, strstr(t.errors, cases[i].option));
 		tool_free(&t);
 		/* One less is accepted: the next error is reported. */
-		args[4 + 2 * cases[i].max] = NULL;
+		args[6 + 2 * cases[i].max] = NULL;
 		EXPECT_EQ(GONE, tool_run(&t, args)) TH_LOG("%s: %s", cases[i].option, t.errors);
 		tool_free(&t);
 	}
@@ -3342,6 +3351,400 @@ TEST_F(confine, few_files)
 		end_process(pids[i]);
 }
 
+#define ELSEWHERE	"/sys/fs/cgroup/bpfprov_cli_elsewhere"
+
+static void remove_cgroup(const char *path)
+{
+	double end = now() + 20 * timeout_scale();
+
+	/* A process that has ended may be there for a while. */
+	while (rmdir(path) && errno == EBUSY && now() < end)
+		sched_yield();
+}
+
+/* In a cgroup namespace with ELSEWHERE as its root: show the policies, and confine a CGROUP. */
+static void confine_elsewhere(struct __test_metadata *_metadata)
+{
+	struct tool t;
+	int i;
+
+	ASSERT_EQ(0, enter(ELSEWHERE "/cgroup.procs"));
+	ASSERT_EQ(0, unshare(CLONE_NEWNS | CLONE_NEWCGROUP));
+	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	ASSERT_EQ(0, mount("none", "/sys/fs/cgroup", "cgroup2", 0, NULL));
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" CGROUP, 0755));
+	ASSERT_EQ(0, mkdir(CHILD, 0755));
+	/* The second time without CAP_DAC_READ_SEARCH: it cannot look for the ID. */
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_NET_ADMIN | 1ULL << CAP_SYS_ADMIN |
+		    1ULL << CAP_DAC_OVERRIDE;
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, tool_start_to(&t, NULL, i, ARGS("confine", "--show")));
+		EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%d: %s%s", i, t.out, t.errors);
+		EXPECT_NE(NULL, strstr(t.out, "in another namespace"));
+		tool_free(&t);
+	}
+	/* It is not below the CGROUP of the first namespace. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP "/child", "--ip", ADDR2)))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP "/child", "--remove")));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR2)));
+	tool_free(&t);
+}
+
+/*
+ * In another cgroup namespace, with the same BPF file system, another cgroup has the path of
+ * CGROUP. Each is confined; neither is taken for one that was made again.
+ */
+TEST_F(confine, same_path_elsewhere)
+{
+	struct stat st = {};
+	int status = -1;
+	char by_id[32];
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_TRUE(!mkdir(ELSEWHERE, 0755) || errno == EEXIST);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		confine_elsewhere(_metadata);
+		_exit(_metadata->exit_code);
+	}
+	waitpid(pid, &status, 0);
+	EXPECT_EQ(0, status);
+
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show"))) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.out, "in another namespace"));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_EQ(0, stat(ELSEWHERE "/" CGROUP, &st));
+	snprintf(by_id, sizeof(by_id), "id:%llu", (unsigned long long)st.st_ino);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", by_id, "--show"))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", by_id, "--remove")));
+	tool_free(&t);
+	remove_cgroup(ELSEWHERE "/" CGROUP "/child");
+	remove_cgroup(ELSEWHERE "/" CGROUP);
+	remove_cgroup(ELSEWHERE);
+}
+
+/* Run "confine CGROUP --show". Returns the most memory that it had mapped, in KiB, or -1. */
+static long peak_of_show(struct tool *t)
+{
+	static char page[65536];
+	long kib = -1;
+	int fds[2], size;
+	char to[32];
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+		return -1;
+	size = fcntl(fds[1], F_SETPIPE_SZ, 1);
+	snprintf(to, sizeof(to), "/proc/self/fd/%d", fds[1]);
+	/* The pipe is full: it waits when it prints the result. */
+	if (size > 0 && size <= (int)sizeof(page) && write(fds[1], page, size) == size &&
+	    !tool_start_to(t, to, false, ARGS("confine", CGROUP, "--show"))) {
+		if (waits_in(t->pid, SYS_write, STDOUT_FILENO))
+			kib = proc_status(t->pid, "VmPeak");
+		while (!has_ended(t))
+			if (read(fds[0], page, size) < 0)
+				sched_yield();
+		tool_end(t);
+		tool_free(t);
+	}
+	close(fds[0]);
+	close(fds[1]);
+	return kib;
+}
+
+enum { COPIES = 4096 };
+
+/* Two sockets that were passed in, and COPIES descriptors of both in turn. */
+static int copy_descriptors(int port, int s[2])
+{
+	const struct rlimit files = { COPIES + 256, COPIES + 256 };
+	int i;
+
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		return -1;
+	for (i = 0; i < 2; i++) {
+		s[i] = passed_in(port + i);
+		if (s[i] < 0)
+			return -1;
+	}
+	for (i = 0; i < COPIES; i++)
+		if (fcntl(s[i % 2], F_DUPFD_CLOEXEC, 0) < 0)
+			return -1;
+	return 0;
+}
+
+static int wait_for_end(void *unused)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+	return 0;
+}
+
+static pid_t spawn_waiting(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		wait_for_end(NULL);
+	return pid;
+}
+
+static bool is_listed_once(const char *text, int port)
+{
+	char want[32], line[1024];
+	const char *p;
+
+	snprintf(want, sizeof(want), " 0.0.0.0:%d ", port);
+	p = find_line(text, want, "", line, sizeof(line));
+	return p && !find_line(p, want, "", line, sizeof(line));
+}
+
+/* Many descriptors of a socket take no memory of the tool. */
+TEST_F(confine, copied_descriptors)
+{
+	enum { PROCESSES = 8, MAY_DIFFER = 256 };
+	pid_t pids[PROCESSES];
+	long before, after;
+	struct tool t;
+	int s[2], i;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	before = peak_of_show(&t);
+	ASSERT_LT(0, before);
+	ASSERT_EQ(0, copy_descriptors(8017, s));
+	for (i = 0; i < PROCESSES; i++) {
+		pids[i] = spawn_waiting();
+		ASSERT_LT(0, pids[i]);
+	}
+	after = peak_of_show(&t);
+	ASSERT_LT(0, after);
+	EXPECT_LE(after, before + MAY_DIFFER) TH_LOG("%ld KiB, with copies %ld", before, after);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_TRUE(is_listed_once(t.out, 8017)) TH_LOG("%s", t.out);
+	EXPECT_TRUE(is_listed_once(t.out, 8018)) TH_LOG("%s", t.out);
+	tool_free(&t);
+	for (i = 0; i < PROCESSES; i++)
+		end_process(pids[i]);
+}
+
+/*
+ * A table of descriptors that processes share is read once, also if processes with other
+ * tables end meanwhile. The tool is stopped in the table of one of these, which is long.
+ */
+TEST_F(confine, shared_files)
+{
+	enum { SHARING = 8, ENDING = 32 };
+	static char stack[16384] __aligned(16);
+	pid_t sharing[SHARING], ending[ENDING];
+	int watches[SHARING + 1], watch, s[2], i, opens = 0;
+	double end = now() + 20 * timeout_scale();
+	char path[64];
+	struct tool t;
+
+	if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILES, 0, 0))
+		SKIP(return, "needs CONFIG_KCMP");
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	for (i = 0; i < ENDING - 1; i++) {
+		ending[i] = spawn_waiting();
+		ASSERT_LT(0, ending[i]);
+	}
+	ASSERT_EQ(0, copy_descriptors(8019, s));
+	ending[i] = spawn_waiting();
+	ASSERT_LT(0, ending[i]);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", ending[i], ending[i]);
+	watch = watch_opens(path);
+	ASSERT_LE(0, watch);
+	for (i = 0; i <= SHARING; i++) {
+		pid_t pid = getpid();
+
+		if (i < SHARING) {
+			pid = clone(wait_for_end, stack + sizeof(stack), CLONE_FILES | SIGCHLD,
+				    NULL);
+			ASSERT_LT(0, pid);
+			sharing[i] = pid;
+		}
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", pid, pid);
+		watches[i] = watch_opens(path);
+		ASSERT_LE(0, watches[i]);
+	}
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", CGROUP, "--show")));
+	while (!count_opens(watch) && now() < end)
+		sched_yield();
+	EXPECT_GT(end, now());
+	kill(t.pid, SIGSTOP);
+	EXPECT_EQ(0, waitid(P_PID, t.pid, &(siginfo_t){}, WSTOPPED | WEXITED | WNOWAIT));
+	for (i = 0; i < ENDING; i++)
+		end_process(ending[i]);
+	kill(t.pid, SIGCONT);
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	for (i = 0; i <= SHARING; i++) {
+		opens += !!count_opens(watches[i]);
+		close(watches[i]);
+	}
+	EXPECT_EQ(1, opens);
+	EXPECT_TRUE(is_listed_once(t.out, 8019)) TH_LOG("%s", t.out);
+	EXPECT_TRUE(is_listed_once(t.out, 8020)) TH_LOG("%s", t.out);
+	tool_free(&t);
+	for (i = 0; i < SHARING; i++)
+		end_process(sharing[i]);
+	close(watch);
+}
+
+/* The path of a pin of CGROUP. */
+static const char *pin_path(int cgroup, const char *name)
+{
+	static char path[128];
+	struct stat st = {};
+
+	fstat(cgroup, &st);
+	snprintf(path, sizeof(path), PINS "/%llu/%s", (unsigned long long)st.st_ino, name);
+	return path;
+}
+
+/* A signal that comes after the first hook waits for the others. */
+TEST_F(confine, terminated)
+{
+	const char *first = pin_path(self->cgroup, "create");
+	int i, early = 0;
+	struct tool t;
+
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false,
+					   ARGS("confine", CGROUP, "--ip", ADDR1)));
+		while (access(first, F_OK) && !has_ended(&t))
+			;
+		kill(t.pid, SIGTERM);
+		early += tool_end(&t) == -SIGTERM;
+		tool_free(&t);
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")))
+			TH_LOG("%s%s", t.out, t.errors);
+		tool_free(&t);
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+		tool_free(&t);
+	}
+	/* Control: it does come before the end. */
+	EXPECT_LT(0, early);
+}
+
+/* A process that was killed has pinned the policy alone: the rest is pinned later. */
+TEST_F(confine, killed)
+{
+	static char *args[] = { "confine", CGROUP, "--ip", ADDR1, "--allow-localhost",
+				"127.0.0.53:53", NULL };
+	struct dirent *e;
+	struct tool t;
+	DIR *d;
+
+	ASSERT_EQ(OK, tool_run(&t, args));
+	tool_free(&t);
+	d = opendir(pin_path(self->cgroup, ""));
+	ASSERT_NE(NULL, d);
+	while ((e = readdir(d)))
+		if (*e->d_name != '.' && strcmp(e->d_name, "policy"))
+			EXPECT_EQ(0, unlinkat(dirfd(d), e->d_name, 0));
+	closedir(d);
+	EXPECT_EQ(OK, tool_run(&t, args)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(0, access(pin_path(self->cgroup, "local"), F_OK));
+	EXPECT_EQ(0, access(pin_path(self->cgroup, "reverse"), F_OK));
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+}
+
+/* The capabilities that are documented, but no access to the pins. */
+TEST_F(confine, no_access)
+{
+	static char *cases[][6] = {
+		{ "confine", "--show" },
+		{ "confine", CGROUP, "--show" },
+		{ "confine", CGROUP, "--remove" },
+		{ "confine", CGROUP, "--ip", ADDR1 },
+	};
+	struct stat st;
+	struct tool t;
+	size_t i;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_EQ(0, stat("/sys/fs/bpf", &st));
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_NET_ADMIN | 1ULL << CAP_SYS_ADMIN;
+	for (i = 0; i < 2 * ARRAY_LEN(cases); i++) {
+		/* First the directory of the tool, then the file system. */
+		EXPECT_EQ(0, chmod("/sys/fs/bpf", i < ARRAY_LEN(cases) ? 01777 : 0700));
+		EXPECT_EQ(0, tool_start_to(&t, NULL, true, cases[i % ARRAY_LEN(cases)]));
+		EXPECT_EQ(CAP, tool_end(&t)) TH_LOG("case %zu: %s", i, t.errors);
+		EXPECT_NE(NULL, strstr(t.errors, "Permission denied"));
+		EXPECT_STREQ("", t.out);
+		tool_free(&t);
+	}
+	EXPECT_EQ(0, chmod("/sys/fs/bpf", st.st_mode & 07777));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	tool_free(&t);
+}
+
+/* With too few open files, the policies are shown or there is an error, and they are kept. */
+TEST_F(confine, too_few_files)
+{
+	struct tool t;
+	int rc;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	for (max_files = 4; max_files < 12; max_files++) {
+		rc = tool_run(&t, ARGS("confine", "--show"));
+		EXPECT_NE(NULL, rc ? strchr(t.errors, '\n') : strstr(t.out, CGROUP))
+			TH_LOG("%d files: %d %s%s", (int)max_files, rc, t.out, t.errors);
+		tool_free(&t);
+		tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1));
+		tool_free(&t);
+	}
+	max_files = 0;
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show"))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
+/* A user with a delegated cgroup chooses the names of those below it. */
+TEST_F(confine, control_characters)
+{
+	static struct {
+		char *args[6];
+		int rc;
+		bool shown;	/* the name is part of the output */
+	} cases[] = {
+		{ { "confine", CGROUP "/\033[2Jx", "--ip", ADDR1 }, OK },
+		{ { "confine", "--show" }, OK, true },
+		{ { "confine", CGROUP, "--ip", ADDR2 }, FAILED, true },
+		{ { "confine", CGROUP "/\033[2Jx", "--remove" }, OK },
+		{ { "confine", CGROUP "/\033[2Jx", "--show" }, GONE, true },
+	};
+	struct tool t;
+	size_t i;
+
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" CGROUP "/\033[2Jx", 0755));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		EXPECT_EQ(cases[i].rc, tool_run(&t, cases[i].args)) TH_LOG("case %zu", i);
+		EXPECT_EQ(NULL, strchr(t.out, '\033')) TH_LOG("case %zu", i);
+		EXPECT_EQ(NULL, strchr(t.errors, '\033')) TH_LOG("case %zu", i);
+		EXPECT_EQ(cases[i].shown, strstr(t.out, "/\\033[2Jx") ||
+					  strstr(t.errors, "/\\033[2Jx")) TH_LOG("case %zu", i);
+		tool_free(&t);
+	}
+	rmdir("/sys/fs/cgroup/" CGROUP "/\033[2Jx");
+}
+
 /* --- profile --------------------------------------------------------------------------------- */
 
 /* The sum of the counts at the end of lines with @text. */
@@ -4357,10 +4760,16 @@ TEST_F(profile, many_notes)
 }
 
 /*
- * In a new mount namespace, run a copy of this program that is @file in @dir there. With @gone,
- * then unmap it, and replace it by a symbolic link to @other.
+ * The file that spin_elsewhere() has run: it stays; or it is replaced by a symbolic link; or a
+ * file of /proc, which no other program reads, is mounted on it.
  */
-static void spin_elsewhere(const char *dir, const char *file, const char *other, bool gone,
+enum fate { STAYS, LINK, PROC };
+
+/*
+ * In a new mount namespace, run a copy of this program that is @file in @dir there. If it does
+ * not stay, then unmap it first. @other: for the symbolic link.
+ */
+static void spin_elsewhere(const char *dir, const char *file, const char *other, enum fate fate,
 			   int ready)
 {
 	double end = now() + 1;
@@ -4373,7 +4782,11 @@ static void spin_elsewhere(const char *dir, const char *file, const char *other,
 		_exit(1);
 	while (now() < end)
 		c.spin(1000000);
-	if (gone && (munmap(c.image, c.size) || unlink(file) || symlink(other, file)))
+	if (fate != STAYS && munmap(c.image, c.size))
+		_exit(1);
+	if (fate == LINK && (unlink(file) || symlink(other, file)))
+		_exit(1);
+	if (fate == PROC && mount("/proc/execdomains", file, NULL, MS_BIND, NULL))
 		_exit(1);
 	if (write(ready, "", 1) == 1)
 		pause();
@@ -4382,12 +4795,13 @@ static void spin_elsewhere(const char *dir, const char *file, const char *other,
 
 /*
  * A container's path names a regular file here, too: it is not opened while the process exists,
- * even if the file is not found in the container.
+ * even if the file is not found in the container. There, a file of /proc is not opened either.
  */
-TEST_F(profile, foreign_file)
+TEST_F_TIMEOUT(profile, foreign_file, 60)
 {
-	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32], want[PATH_MAX + 16];
-	int i, gone, ready[2], watch[2];
+	char dir[PATH_MAX - 128], file[2][PATH_MAX - 96], there[PATH_MAX], want[PATH_MAX];
+	int i, ready[2], watch[2], watch_there;
+	enum fate fate;
 	struct tool t;
 	pid_t pid;
 	char c;
@@ -4403,26 +4817,33 @@ TEST_F(profile, foreign_file)
 			SKIP(return, "needs CONFIG_INOTIFY_USER");
 		}
 	}
-	for (gone = 0; gone < 2; gone++) {
+	for (fate = STAYS; fate <= PROC; fate++) {
 		ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
 		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
 								 "--format", "json")));
 		ASSERT_TRUE(tool_says(&t, " Hz"));
 		pid = fork();
 		if (!pid)
-			spin_elsewhere(dir, file[0], file[1], gone, ready[1]);
+			spin_elsewhere(dir, file[0], file[1], fate, ready[1]);
 		close(ready[1]);
 		EXPECT_EQ(1, read(ready[0], &c, 1));
+		/* From here, the symbolic link leads to file[1]. */
+		snprintf(there, sizeof(there), "/proc/%d/root%s", pid, file[0]);
+		watch_there = watch_opens(there);
+		EXPECT_LE(0, watch_there);
 		kill(t.pid, SIGINT);
 		EXPECT_EQ(OK, tool_end(&t));
 		end_process(pid);
 		close(ready[0]);
 		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s\"", file[0],
-			 gone ? "file not found" : "symbolized");
+			 fate == STAYS ? "symbolized" : "file not found");
 		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
 		tool_free(&t);
-		for (i = 0; i < 2; i++)
-			EXPECT_EQ(0, count_opens(watch[i])) TH_LOG("gone %d, file %d", gone, i);
+		EXPECT_EQ(fate == STAYS, count_opens(watch_there) > 0) TH_LOG("fate %d", fate);
+		close(watch_there);
+		for (i = 0; i < 2; i++) {
+			EXPECT_EQ(0, count_opens(watch[i])) TH_LOG("fate %d, file %d", fate, i);
+		}
 	}
 	for (i = 0; i < 2; i++) {
 		/* Control: this open is seen. */
@@ -4465,6 +4886,7 @@ TEST_F_TIMEOUT(profile, debug_link, 120)
 {
 	char debug[PATH_MAX];
 	struct target target;
+	struct stat st;
 	struct tool t;
 
 	if (access("bpfprov_cli.stripped", R_OK) || access("bpfprov_cli.debug", R_OK))
@@ -4475,6 +4897,14 @@ TEST_F_TIMEOUT(profile, debug_link, 120)
 	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(target.pid),
 					"--format", "json")));
 	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	/* A longer file has another checksum. */
+	ASSERT_EQ(0, stat(debug, &st));
+	ASSERT_EQ(0, truncate(debug, st.st_size + 1));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(target.pid),
+					"--format", "json")));
+	EXPECT_LT(0, count_outcome(t.out, "no symbol")) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.out, SPIN_JSON));
 	tool_free(&t);
 	/* It is sparse. Reading it takes hours. */
 	ASSERT_EQ(0, truncate(debug, 8LL << 40));
@@ -4531,28 +4961,35 @@ TEST_F_TIMEOUT(profile, child_cost, 120)
 	EXPECT_LT((used[1] - used[0]) / 2, said[1] - said[0]);
 }
 
-/* Another file takes the path of a running program: its names are not used. */
+/*
+ * Another file takes the path of a running program: its names are not used. The two differ in
+ * the build ID, or, if neither has one, in the inode.
+ */
 TEST_F(profile, replaced_binary)
 {
-	struct target target;
 	char other[PATH_MAX + 8];
+	struct target target;
 	struct tool t;
-	double end;
+	int ids;
 
-	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
-							 "--format", "json")));
-	ASSERT_TRUE(tool_says(&t, " Hz"));
-	ASSERT_EQ(0, target_start(&target, "/proc/self/exe", change_build_id));
-	snprintf(other, sizeof(other), "%s.new", target.exe);
-	ASSERT_EQ(0, copy_file("bpfprov_cli.stripped", other));
-	ASSERT_EQ(0, rename(other, target.exe));
-	for (end = now() + 2; now() < end;)
-		sched_yield();
-	kill(t.pid, SIGINT);
-	EXPECT_EQ(OK, tool_end(&t));
-	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("%s", t.errors);
-	tool_free(&t);
-	target_end(&target);
+	for (ids = 1; ids >= 0; ids--) {
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+								 "--format", "json")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		ASSERT_EQ(0, target_start(&target, "/proc/self/exe",
+					  ids ? change_build_id : drop_notes));
+		snprintf(other, sizeof(other), "%s.new", target.exe);
+		ASSERT_EQ(0, copy_file("bpfprov_cli.stripped", other));
+		if (!ids)
+			ASSERT_EQ(0, drop_notes(other));
+		ASSERT_EQ(0, rename(other, target.exe));
+		EXPECT_TRUE(wait_for_cpu_time(target.pid, 1));
+		kill(t.pid, SIGINT);
+		EXPECT_EQ(OK, tool_end(&t));
+		EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("ids %d: %s", ids, t.errors);
+		tool_free(&t);
+		target_end(&target);
+	}
 }
 
 /* There are more files than it keeps: those beyond are counted, and have no names. */
@@ -4759,6 +5196,105 @@ TEST_F(profile, cold_header)
 	EXPECT_EQ(0, said_number(t.errors, " of these by a query, "));
 	tool_free(&t);
 	image_end(&image);
+}
+
+/* Spin in a function that returns to @to, as far as its stack shows. */
+static noinline void spin_below(void *to)
+{
+	void **frame = __builtin_frame_address(0);
+
+	/* No caller's frame, and the return address. */
+	WRITE_ONCE(frame[0], NULL);
+	WRITE_ONCE(frame[1], to);
+	for (;;)
+		barrier();
+}
+
+/*
+ * A child process that maps a unique copy of this program as data. After a byte is written to
+ * @go, its stack has a frame there. Neither a record of a mapping nor the scan before sampling
+ * has the path.
+ */
+static int data_start(struct image *m, int *go)
+{
+	int i, ready[2], start[2];
+	struct copy c;
+	char byte;
+
+	m->pid = -1;
+	if (scratch_dir(m->dir, sizeof(m->dir)) || pipe2(ready, O_CLOEXEC) ||
+	    pipe2(start, O_CLOEXEC))
+		return -1;
+	snprintf(m->file, sizeof(m->file), "%s/image", m->dir);
+	if (copy_file("/proc/self/exe", m->file) || change_build_id(m->file))
+		return -1;
+	m->pid = fork();
+	if (!m->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (map_copy(&c, m->file) || mprotect(c.image, c.size, PROT_READ) ||
+		    write(ready[1], "", 1) != 1 || read(start[0], &byte, 1) != 1)
+			_exit(1);
+		spin_below((void *)c.spin + 16);
+	}
+	close(ready[1]);
+	close(start[0]);
+	*go = start[1];
+	i = read(ready[0], &byte, 1);
+	close(ready[0]);
+	return i == 1 ? 0 : -1;
+}
+
+/*
+ * The sample has the inode of that file only, because the header is not in the page cache: the
+ * file is looked up in /proc while the process runs, and else the frame has its true reason.
+ */
+TEST_F(profile, frame_in_data)
+{
+	char want[PATH_MAX];
+	const char *outcome;
+	struct image image;
+	int gone, go, wr;
+	struct tool t;
+
+	for (gone = 0; gone < 2; gone++) {
+		ASSERT_EQ(0, data_start(&image, &go));
+		ASSERT_TRUE(drop_header(image.file));
+		/* The kernel forgets a build ID that it has kept. */
+		wr = open(image.file, O_WRONLY | O_CLOEXEC);
+		ASSERT_LE(0, wr);
+		close(wr);
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false,
+					   ARGS("profile", "-d", "60", "-p", PID(image.pid),
+						"--format", "json")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		if (gone) {
+			kill(t.pid, SIGSTOP);
+			waitpid(t.pid, NULL, WUNTRACED);
+		}
+		ASSERT_EQ(1, write(go, "", 1));
+		EXPECT_TRUE(wait_for_cpu_time(image.pid, 0.3));
+		if (gone) {
+			end_process(image.pid);
+			image.pid = 0;
+		}
+		kill(t.pid, SIGINT);
+		kill(t.pid, SIGCONT);
+		EXPECT_EQ(OK, tool_end(&t));
+		if (gone) {
+			outcome = strstr(t.errors, "no task-vma-query") ?
+				  "mapping not known" : "build ID not read yet, and file not found";
+			EXPECT_LT(0, count_outcome(t.out, outcome))
+				TH_LOG("%s: %s", outcome, t.errors);
+		} else {
+			snprintf(want, sizeof(want),
+				 "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
+				 image.file);
+			EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
+		}
+		tool_free(&t);
+		close(go);
+		image_end(&image);
+	}
 }
 
 /*

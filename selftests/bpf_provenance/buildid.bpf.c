@@ -22,7 +22,7 @@ bool changing[MAX_SAMPLES];	/* NMIs: mappings were being changed */
 
 struct bpf_stack_build_id deep[DEEP_FRAMES];
 
-int removed, open_runs, read_result, read_again_result, reads_irqs_off;
+int removed, collapsed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
 bool stack_at_parse;
 
@@ -182,6 +182,17 @@ int BPF_PROG(on_remove, struct folio *folio)
 	return 0;
 }
 
+/* collapse_file() calls it, with retry entries in the holes of the file. */
+SEC("?fentry/folio_add_lru")
+int BPF_PROG(on_collapse, struct folio *folio)
+{
+	if (on_target() && folio->mapping && folio->mapping->host->i_ino == inode_nr) {
+		take_stack(ctx);
+		collapsed++;
+	}
+	return 0;
+}
+
 /* Reads, waits until another thread has truncated the file, and reads again. */
 SEC("?lsm/file_open")
 int BPF_PROG(on_opening_irqs_off, struct file *file)
@@ -314,6 +325,41 @@ int BPF_PROG(on_opening, struct file *file)
 	if (bpf_ksym_exists(bpf_file_build_id))
 		open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
 	open_runs++;
+	return 0;
+}
+
+/* Reads a file that is open. */
+SEC("?lsm.s/file_post_open")
+int BPF_PROG(on_opened, struct file *file, int mask)
+{
+	struct bpf_dynptr ptr;
+	char magic[4];
+
+	if (!on_target() || file->f_inode->i_ino != inode_nr)
+		return 0;
+	if (!bpf_dynptr_from_file(file, 0, &ptr))
+		read_result = bpf_dynptr_read(magic, sizeof(magic), &ptr, 0, 0);
+	bpf_dynptr_file_discard(&ptr);
+	open_runs++;
+	return 0;
+}
+
+/* May sleep, but the inode is locked. The file is one that is mapped. */
+SEC("?lsm.s/inode_setattr")
+int BPF_PROG(on_setattr, struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)
+{
+	struct vm_area_struct *vma;
+	struct file *file;
+
+	if (!on_target() || dentry->d_inode->i_ino != inode_nr)
+		return 0;
+	bpf_for_each(task_vma, vma, bpf_get_current_task_btf(), 0) {
+		file = vma->vm_file;
+		if (!file || file->f_inode->i_ino != inode_nr)
+			continue;
+		open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
+		open_runs++;
+	}
 	return 0;
 }
 

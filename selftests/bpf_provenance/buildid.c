@@ -16,8 +16,8 @@
  *  fail_nth*	a fault at each memory allocation, and each copy from or to user
  *		space
  *
- * On a kernel with the bug, faults.frozen_folio takes down the machine: run it
- * in a virtual machine.
+ * On a kernel with the bug, faults.frozen_folio or faults.collapsed_file takes down
+ * the machine: run them in a virtual machine.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -844,10 +844,10 @@ TEST_F(faults, busy_lock_irqs_off)
 }
 
 /*
- * Crashes the kernel if reclaim does not return within ten seconds, after a
+ * Crashes the kernel if a system call does not return within ten seconds, after a
  * backtrace of the CPU.
  */
-static void *watch_reclaim(void *arg)
+static void *watch_call(void *arg)
 {
 	bool *back = arg;
 	int i;
@@ -885,7 +885,7 @@ TEST_F(faults, frozen_folio)
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);
 	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_reclaim, &back));
+	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_call, &back));
 	ASSERT_EQ(0, pin_to_cpu(1));
 
 	for (i = 0; i < 1000 && READ_ONCE(self->skel->bss->removed) < FROZEN_READS; i++) {
@@ -904,6 +904,95 @@ TEST_F(faults, frozen_folio)
 	self->skel->bss->reads_irqs_off = 0;
 	close(open(self->path, O_RDONLY | O_CLOEXEC));
 	EXPECT_EQ(MANY_READS, self->skel->bss->reads_irqs_off);
+}
+
+/*
+ * fentry in collapse_file(), interrupts off: the header of the task's own file is in a
+ * hole, which has a retry entry.
+ */
+TEST_F(faults, collapsed_file)
+{
+	const size_t huge = 2 << 20;
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	pthread_t watch;
+	bool back = false;
+	struct stat st;
+	char *area;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	if (!may_end_kernel())
+		SKIP(return, NEEDS_TO_END_KERNEL);
+	if (pin_to_cpu(0) || pin_to_cpu(1))
+		SKIP(return, "needs CPUs 0 and 1");
+	load(_metadata, self, self->skel->progs.on_collapse, NULL);
+	self->fd = memfd_create("holes", MFD_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+	ASSERT_EQ(0, ftruncate(self->fd, huge));
+	ASSERT_EQ(1, pwrite(self->fd, "", 1, PAGE));
+	ASSERT_EQ(0, fstat(self->fd, &st));
+	self->skel->bss->inode_nr = st.st_ino;
+	area = mmap(NULL, 2 * huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, area);
+	self->map_size = huge;
+	self->map = mmap(area + huge - (uintptr_t)area % huge, huge, PROT_READ | PROT_EXEC,
+			 MAP_SHARED | MAP_FIXED, self->fd, 0);
+	ASSERT_NE(MAP_FAILED, self->map);
+	ASSERT_EQ(0, pin_to_cpu(0));
+	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_call, &back));
+	ASSERT_EQ(0, pin_to_cpu(1));
+
+	EXPECT_EQ(0, syscall_called_from(self->map + PAGE + 16, SYS_madvise, (long)self->map,
+					 huge, MADV_COLLAPSE));
+	__atomic_store_n(&back, true, __ATOMIC_RELEASE);
+	pthread_join(watch, NULL);
+	munmap(area, 2 * huge);
+	self->map = MAP_FAILED;
+
+	ASSERT_EQ(1, self->skel->bss->collapsed);
+	EXPECT_EQ(1, self->skel->bss->nr_samples);
+	EXPECT_EQ(BPF_STACK_BUILD_ID_IP, caller->status);
+}
+
+/* LSM, may sleep: /proc/PID/mem is a regular file, which only has ->read(). */
+TEST_F(faults, read_to_user_only)
+{
+	struct stat st;
+
+	load(_metadata, self, self->skel->progs.on_opened, NULL);
+	ASSERT_EQ(0, stat("/proc/self/mem", &st));
+	self->skel->bss->inode_nr = st.st_ino;
+	self->skel->bss->read_result = 1;
+	close(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+	ASSERT_EQ(1, self->skel->bss->open_runs);
+	EXPECT_EQ(-EBADF, self->skel->bss->read_result);
+}
+
+/*
+ * LSM, may sleep: while the inode is locked, only pages in the page cache are read. XFS and
+ * NFS lock it to read others.
+ */
+TEST_F(faults, inode_locked)
+{
+	struct buildid__bss *bss = self->skel->bss;
+
+	if (!has_cache())
+		SKIP(return, "this kernel has no bpf_file_build_id()");
+	load(_metadata, self, self->skel->progs.on_setattr, NULL);
+	new_file(_metadata, self, 256);
+	map_file(_metadata, self, PAGE);
+	ASSERT_EQ(0, page_out(self->map));
+	ASSERT_EQ(0, fchmod(self->fd, 0700));
+	ASSERT_EQ(1, bss->open_runs);
+	EXPECT_EQ(-EAGAIN, bss->open_result);
+	EXPECT_FALSE(resident(self->map));
+
+	ASSERT_EQ(ELFMAG[1], READ_ONCE(self->map[1]));
+	ASSERT_EQ(0, fchmod(self->fd, 0755));
+	ASSERT_EQ(2, bss->open_runs);
+	EXPECT_EQ(ID_SIZE, bss->open_result);
+	EXPECT_EQ(0, memcmp(self->id, bss->open_id, ID_SIZE));
 }
 
 /*

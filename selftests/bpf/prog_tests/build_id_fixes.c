@@ -10,6 +10,7 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "build_id_fixes.skel.h"
 
@@ -436,6 +437,53 @@ static void subtest_frozen_folio(void)
 	build_id_fixes__destroy(skel);
 }
 
+/*
+ * Code in a memfd collapses the memfd, whose ELF header would be in a hole. A kernel that
+ * waits for the retry entry in the hole hangs here.
+ */
+static void subtest_collapsed_file(void)
+{
+#ifdef __x86_64__
+	/* mov $SYS_madvise,%eax; syscall; ret */
+	static const char code[] = { 0xb8, SYS_madvise, 0, 0, 0, 0x0f, 0x05, 0xc3 };
+	const size_t huge = 2 << 20;
+	int (*call)(void *addr, size_t len, int advice);
+	struct build_id_fixes *skel;
+	struct stat st;
+	void *area, *map;
+	int fd;
+
+	area = mmap(NULL, 2 * huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!ASSERT_NEQ(area, MAP_FAILED, "mmap_area"))
+		return;
+	map = area + huge - (uintptr_t)area % huge;
+	fd = memfd_create("holes", MFD_CLOEXEC);
+	if (!ASSERT_OK_FD(fd, "memfd") || !ASSERT_OK(ftruncate(fd, huge), "ftruncate") ||
+	    !ASSERT_EQ(pwrite(fd, code, sizeof(code), page_sz), sizeof(code), "pwrite") ||
+	    !ASSERT_OK(fstat(fd, &st), "fstat") ||
+	    !ASSERT_EQ(mmap(map, huge, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd, 0), map,
+		       "mmap"))
+		goto close_fd;
+	skel = attach_prog("sample_collapse");
+	if (!skel)
+		goto close_fd;
+	skel->bss->collapsed_ino = st.st_ino;
+	call = map + page_sz;
+	if (call(map, huge, MADV_COLLAPSE)) {
+		printf("%s:SKIP:no huge page\n", __func__);
+		test__skip();
+	} else if (ASSERT_GT(skel->bss->top_res, 0, "stack")) {
+		ASSERT_EQ(skel->bss->top.status, BPF_STACK_BUILD_ID_IP, "status");
+	}
+	build_id_fixes__destroy(skel);
+close_fd:
+	close(fd);
+	munmap(area, 2 * huge);
+#else
+	test__skip();
+#endif
+}
+
 void serial_test_build_id_fixes(void)
 {
 	page_sz = sysconf(_SC_PAGESIZE);
@@ -450,9 +498,11 @@ void serial_test_build_id_fixes(void)
 		subtest_many_notes();
 	if (test__start_subtest("last-reference"))
 		subtest_last_reference();
-	/* Without the fixes, the last two may end in a panic or a hang. */
+	/* Without the fixes, the last three may end in a panic or a hang. */
 	if (test__start_subtest("write-only-file"))
 		subtest_write_only_file();
 	if (test__start_subtest("frozen-folio"))
 		subtest_frozen_folio();
+	if (test__start_subtest("collapsed-file"))
+		subtest_collapsed_file();
 }

@@ -15,6 +15,8 @@ long top_res;
 struct bpf_stack_build_id stack[16];
 long stack_res;
 
+__u64 collapsed_ino;
+
 bool opened;
 long read_res;
 
@@ -102,6 +104,16 @@ int BPF_PROG(last_put, struct folio *folio)
 {
 	if (putting && (__u64)folio == held_folio)
 		last_puts++;
+	return 0;
+}
+
+/* collapse_file() calls this function while the holes of the file have retry entries. */
+SEC("?fentry/folio_add_lru")
+int BPF_PROG(sample_collapse, struct folio *folio)
+{
+	if (is_test() && folio->mapping && folio->mapping->host->i_ino == collapsed_ino)
+		top_res = bpf_get_stack(ctx, &top, sizeof(top),
+					BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	return 0;
 }
 

@@ -16,6 +16,8 @@ void bpf_cgroup_release(struct cgroup *p) __ksym;
 struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 
+struct inode *bpf_real_data_inode(struct file *file) __ksym;
+
 /* Programs of the type fentry must return 0. */
 int result;
 
@@ -66,6 +68,56 @@ int inode_after_destroy(void *ctx)
 	}
 	bpf_iter_task_vma_destroy(&it);
 	return inode ? inode->i_ino : 0;
+}
+
+/* What a kfunc returns without a reference of its own ends with its argument. */
+SEC("?lsm.s/file_open")
+__failure __msg("invalid mem access 'scalar'")
+int BPF_PROG(real_inode_after_destroy, struct file *opened)
+{
+	struct bpf_iter_task_vma it;
+	struct inode *inode = NULL;
+	struct vm_area_struct *vma;
+	struct file *file;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma) {
+		file = vma->vm_file;
+		if (file)
+			inode = bpf_real_data_inode(file);
+	}
+	bpf_iter_task_vma_destroy(&it);
+	if (inode)
+		result = inode->i_ino;
+	return 0;
+}
+
+SEC("?lsm.s/file_open")
+__success
+int BPF_PROG(real_inode_before_destroy, struct file *opened)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct inode *inode;
+	struct file *file;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma) {
+		file = vma->vm_file;
+		if (file) {
+			inode = bpf_real_data_inode(file);
+			if (inode)
+				result = inode->i_ino;
+		}
+	}
+	/* The file of the hook outlasts the iterator. */
+	inode = bpf_real_data_inode(opened);
+	bpf_iter_task_vma_destroy(&it);
+	if (inode)
+		result = inode->i_ino;
+	return 0;
 }
 
 SEC("?raw_tp")

@@ -48,7 +48,10 @@ int cmd_profile(int argc, char **argv);
 /* The name of the running command; NULL: not known yet. */
 extern const char *command_name;
 
-/* Print a line to stderr, prefixed with the names of the program and the command. */
+/*
+ * Print a line to stderr, prefixed with the names of the program and the command. Control
+ * characters become \ooo, except the colours of "reduced:" at the beginning.
+ */
 void say(const char *fmt, ...) __printf(1, 2);
 
 /*

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,6 +30,10 @@
 #define BPFFS		"/sys/fs/bpf"
 #define CONFINE_DIR	BPFFS "/bpfprov"
 #define BPFFS_MAGIC	0xcafe4a11
+#define CGROUPFS	"/sys/fs/cgroup"
+#ifndef FILEID_KERNFS
+#define FILEID_KERNFS	0xfe
+#endif
 /* Size of a path: CONFINE_DIR and an ID. */
 #define DIR_SIZE	64
 /* Advice for a cgroup that is removed and recreated. */
@@ -70,6 +75,11 @@ static const char doc[] =
 	"A second call replaces addresses and maps in one step. Sockets that are bound or\n"
 	"connected already are not changed: those that keep another address are listed.\n"
 	"Needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN.";
+
+static bool is_mapped(const __u32 ip[4])
+{
+	return !ip[0] && !ip[1] && ip[2] == htonl(0xffff);
+}
 
 static bool parse_ip(const char *s, __u32 ip[4], bool *is_ip4)
 {
@@ -120,6 +130,18 @@ static bool parse_redirect(char *s, struct redirect *r)
 	       parse_ip(to, r->ip, &is_ip4);
 }
 
+/* Is its port redirected already, in the same family? The hooks use the first one. */
+static bool is_redirected(const struct policy *p, const struct redirect *r)
+{
+	__u32 i;
+
+	for (i = 0; i < p->redirects; i++)
+		if (p->redirect[i].from_port == r->from_port &&
+		    is_mapped(p->redirect[i].ip) == is_mapped(r->ip))
+			return true;
+	return false;
+}
+
 /* 127.0.0.53, 127.0.0.53:53, ::1 or [::1]:53 */
 static bool parse_allowed(char *s, struct redirect *r)
 {
@@ -150,7 +172,7 @@ static bool lacks_family(const struct policy *p, const struct redirect *r, __u32
 	__u32 i;
 
 	for (i = 0; i < n; i++)
-		if (r[i].ip[2] == htonl(0xffff) ? !p->has_ip4 : !p->has_ip6)
+		if (is_mapped(r[i].ip) ? !p->has_ip4 : !p->has_ip6)
 			return true;
 	return false;
 }
@@ -182,6 +204,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		copy = strdup(arg);
 		if (!copy || !parse_redirect(copy, &p->redirect[p->redirects]))
 			argp_error(state, "--map %s is not localhost:PORT=ADDR:PORT", arg);
+		if (is_redirected(p, &p->redirect[p->redirects]))
+			argp_error(state, "--map %s is a second one of its port", arg);
 		free(copy);
 		p->redirects++;
 		return 0;
@@ -271,42 +295,68 @@ static bool have_bpffs(void)
 	return false;
 }
 
+/* Print errno for @path. Returns an exit code. */
+static int say_errno(const char *path)
+{
+	int err = errno;
+
+	say("%s: %s", path, strerror(err));
+	return is_denied(err) ? BPFPROV_CAP : BPFPROV_FAILED;
+}
+
 /*
  * Is it safe from other users? A BPF file system can be writable for all. Then any task could
- * make CONFINE_DIR first, and unlink the hooks that are pinned there.
+ * make CONFINE_DIR first, and unlink the hooks that are pinned there. Returns 0 if it is safe
+ * or does not exist, or an exit code after printing the reason.
  */
-static bool is_safe(const char *dir, bool sticky)
+static int check_safe(const char *dir, bool sticky)
 {
 	struct stat st;
 
 	if (lstat(dir, &st))
-		return errno == ENOENT;
+		return errno == ENOENT ? 0 : say_errno(dir);
 	if (S_ISDIR(st.st_mode) && (!st.st_uid || st.st_uid == geteuid()) &&
 	    (!(st.st_mode & 022) || (sticky && st.st_mode & S_ISVTX)))
-		return true;
+		return 0;
 	say("%s: other users can change it, and detach the hooks: remove it", dir);
-	return false;
+	return BPFPROV_FAILED;
 }
 
 /*
  * Lock the directory of all confined cgroups, because policies of different cgroups must not
- * contradict each other. Returns a descriptor, or -1 with errno; or -2 after printing that it
- * is not safe: another task may have made it first, and have the lock.
+ * contradict each other. Check first that it is safe: another task may have made it, and have
+ * the lock. Returns 0 and a descriptor in @lock, -1 if there is no directory; or an exit code
+ * after printing the reason.
  */
-static int lock_all(bool make)
+static int lock_all(bool make, int *lock)
 {
-	int fd;
+	int rc;
 
 	if (make && mkdir(CONFINE_DIR, 0700) && errno != EEXIST)
-		return -1;
-	if (!is_safe(BPFFS, true) || !is_safe(CONFINE_DIR, false))
-		return -2;
-	fd = open(CONFINE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0 && flock(fd, LOCK_EX)) {
-		close(fd);
-		return -1;
+		return say_errno(CONFINE_DIR);
+	rc = check_safe(BPFFS, true) ?: check_safe(CONFINE_DIR, false);
+	if (rc)
+		return rc;
+	*lock = open(CONFINE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*lock < 0)
+		return errno == ENOENT && !make ? 0 : say_errno(CONFINE_DIR);
+	if (flock(*lock, LOCK_EX)) {
+		rc = say_errno(CONFINE_DIR);
+		close(*lock);
 	}
-	return fd;
+	return rc;
+}
+
+/*
+ * Block all signals while hooks are attached or detached: some of them alone are not a policy.
+ * SIGPIPE, too: an error can be printed before it is undone.
+ */
+static void block_signals(sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, old);
 }
 
 static bool is_map(const char *pin)
@@ -327,18 +377,24 @@ static int pinned(const char *dir, const char *name)
 	return bpf_obj_get(path);
 }
 
-/* Is the link pinned and attached? A detached link has no cgroup. */
-static bool is_attached(const char *dir, const char *name)
+/* Is the pinned link attached? A detached one has no cgroup. Returns 1, 0, or -errno. */
+static int query_link(const char *dir, const char *name)
 {
 	struct bpf_link_info info = {};
 	__u32 len = sizeof(info);
-	int link = pinned(dir, name);
-	bool ok;
+	int link, rc;
 
-	ok = link >= 0 && !bpf_link_get_info_by_fd(link, &info, &len) && info.cgroup.cgroup_id;
-	if (link >= 0)
-		close(link);
-	return ok;
+	link = pinned(dir, name);
+	if (link < 0)
+		return -errno;
+	rc = bpf_link_get_info_by_fd(link, &info, &len) ? -errno : !!info.cgroup.cgroup_id;
+	close(link);
+	return rc;
+}
+
+static bool is_attached(const char *dir, const char *name)
+{
+	return query_link(dir, name) == 1;
 }
 
 /* --- policies ---------------------------------------------------------------- */
@@ -436,11 +492,13 @@ static void remove_dir(const char *dir)
 	size_t i;
 	int link;
 
+	if (!d)
+		return;
 	/*
 	 * The links first: without a policy the hooks would refuse everything. Detach them
 	 * explicitly, because dropping the last reference does it some time later.
 	 */
-	while (d && (e = readdir(d))) {
+	while ((e = readdir(d))) {
 		if (*e->d_name == '.' || is_map(e->d_name))
 			continue;
 		link = pinned(dir, e->d_name);
@@ -450,8 +508,7 @@ static void remove_dir(const char *dir)
 		}
 		unpin(dir, e->d_name);
 	}
-	if (d)
-		closedir(d);
+	closedir(d);
 	for (i = ARRAY_LEN(maps); i-- > 0;)
 		unpin(dir, maps[i].pin);
 	rmdir(dir);
@@ -526,7 +583,7 @@ static void use_all_protocols(struct confine_bpf *skel)
 enum state {
 	CONFINED,
 	NOT_WHOLE,	/* the cgroup exists, but a hook is not attached */
-	REMADE,		/* another cgroup has its path */
+	REMADE,		/* it was removed, and another cgroup has its path */
 	REMOVED,
 };
 
@@ -535,15 +592,72 @@ static bool is_hook_missing(const char *dir, size_t i, const struct policy *p)
 	return is_needed(hook_names[i], p) && !is_attached(dir, hook_names[i]);
 }
 
-static enum state state_of(const char *dir, const char *id, const struct policy *p)
+/*
+ * Has the cgroup the path of its policy here? A process in another cgroup or mount namespace
+ * may have stored the path: here it can be missing, or that of another cgroup.
+ */
+static bool is_here(const char *id, const struct policy *p)
 {
 	struct stat st;
+
+	return !stat(p->cgroup, &st) && st.st_ino == strtoull(id, NULL, 10);
+}
+
+/* Look for the ID in the whole hierarchy. Returns 0 if it exists, or an error. */
+static int find_id(__u64 id)
+{
+	union {
+		struct file_handle handle;
+		char bytes[sizeof(struct file_handle) + sizeof(id)];
+	} h = { .handle = { .handle_bytes = sizeof(id), .handle_type = FILEID_KERNFS } };
+	struct statfs fs;
+	int top, fd, err;
+
+	memcpy(h.bytes + sizeof(h.handle), &id, sizeof(id));
+	top = open(CGROUPFS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (top < 0)
+		return errno;
+	/* Another file system also has ESTALE for it. */
+	if (fstatfs(top, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC) {
+		close(top);
+		return ENOTSUP;
+	}
+	fd = open_by_handle_at(top, &h.handle, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	err = fd < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	close(top);
+	return err;
+}
+
+/*
+ * Was the cgroup removed? Its policy may be removed then, so this needs proof. Without
+ * CAP_DAC_READ_SEARCH it is that all hooks are detached, which is some time later.
+ */
+static bool is_gone(const char *dir, const char *id, const struct policy *p)
+{
+	int err, rc;
 	size_t i;
 
-	if (stat(p->cgroup, &st))
-		return REMOVED;
-	if (st.st_ino != strtoull(id, NULL, 10))
-		return REMADE;
+	if (is_here(id, p))
+		return false;
+	err = find_id(strtoull(id, NULL, 10));
+	if (!err || err == ESTALE)
+		return err == ESTALE;
+	for (i = 0; i < HOOKS; i++) {
+		rc = query_link(dir, hook_names[i]);
+		if (rc && rc != -ENOENT)
+			return false;
+	}
+	return true;
+}
+
+static enum state state_of(const char *dir, const char *id, const struct policy *p)
+{
+	size_t i;
+
+	if (is_gone(dir, id, p))
+		return access(p->cgroup, F_OK) ? REMOVED : REMADE;
 	for (i = 0; i < HOOKS; i++)
 		if (is_hook_missing(dir, i, p))
 			return NOT_WHOLE;
@@ -563,7 +677,10 @@ static bool policy_in(const char *dir, struct policy *p)
 	return ok;
 }
 
-/* Call @fn for each confined cgroup, until it returns a value other than 0. */
+/*
+ * Call @fn for each confined cgroup, until it returns a value other than 0. Returns this value,
+ * or an exit code after printing why they cannot be read.
+ */
 static int each_confined(int (*fn)(void *ctx, const char *dir, const char *id), void *ctx)
 {
 	char dir[DIR_SIZE];
@@ -572,6 +689,8 @@ static int each_confined(int (*fn)(void *ctx, const char *dir, const char *id), 
 	DIR *d;
 
 	d = opendir(CONFINE_DIR);
+	if (!d && errno != ENOENT)
+		return say_errno(CONFINE_DIR);
 	while (d && !rc && (e = readdir(d))) {
 		if (*e->d_name < '0' || *e->d_name > '9')
 			continue;
@@ -614,7 +733,8 @@ static int check_other(void *ctx, const char *dir, const char *id)
 		remove_dir(dir);
 		return 0;
 	}
-	if (state == REMOVED || state == REMADE)
+	/* Paths of different namespaces cannot be compared. */
+	if (state == REMOVED || state == REMADE || !is_here(id, &other))
 		return 0;
 	if (is_below(path, other.cgroup) && allows_more(&env.policy, &other)) {
 		say("%s, which is above, is confined to other addresses: nothing could be bound",
@@ -648,10 +768,11 @@ static void keep_old(struct policy *p, const struct policy *old)
 static int do_confine(int cgroup, const char *dir, const char *path)
 {
 	struct policy old, *p = &env.policy;
-	int fds[ARRAY_LEN(maps)], policies, lock, err, rc = BPFPROV_FAILED;
+	int fds[ARRAY_LEN(maps)], policies, lock, err, rc;
 	struct hook hooks[HOOKS];
 	struct confine_bpf *skel;
 	bool missing = false;
+	sigset_t signals;
 	size_t i;
 
 	p->version = POLICY_VERSION;
@@ -659,23 +780,22 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	if (!has_feature(AUTOBIND))
 		say_reduced(AUTOBIND, "listen() and send() without bind() are not confined");
 
-	lock = lock_all(true);
-	if (lock == -2)
-		return BPFPROV_FAILED;
-	if (lock < 0) {
-		say("%s: %s", CONFINE_DIR, strerror(errno));
-		return is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
-	}
-	if (each_confined(check_other, (void *)path))
+	rc = lock_all(true, &lock);
+	if (rc)
+		return rc;
+	block_signals(&signals);
+	rc = each_confined(check_other, (void *)path);
+	if (rc)
 		goto close_lock;
 	if (mkdir(dir, 0700) && errno != EEXIST) {
-		say("%s: %s", dir, strerror(errno));
-		rc = is_denied(errno) ? BPFPROV_CAP : BPFPROV_FAILED;
+		rc = say_errno(dir);
 		goto close_lock;
 	}
 	/* It may have been made while the directory above was not safe. */
-	if (!is_safe(dir, false))
+	rc = check_safe(dir, false);
+	if (rc)
 		goto close_lock;
+	rc = BPFPROV_FAILED;
 	skel = confine_bpf__open();
 	if (!skel) {
 		say("the hooks: %s", strerror(errno));
@@ -691,8 +811,14 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		say("%sreduced:%s AF_INET6 sockets have one address on this kernel: those that are bound to any have the IPv6 one, and no IPv4",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
 	use_all_protocols(skel);
-	for (i = 0; i < ARRAY_LEN(maps); i++)
+	memset(fds, -1, sizeof(fds));
+	for (i = 0; i < ARRAY_LEN(maps); i++) {
 		fds[i] = pinned(dir, maps[i].pin);
+		if (fds[i] < 0 && errno != ENOENT) {
+			rc = say_errno(dir);
+			goto destroy;
+		}
+	}
 	policies = fds[0];
 	for (i = 0; i < HOOKS; i++) {
 		hooks[i].prog = bpf_object__find_program_by_name(skel->obj, hook_names[i]);
@@ -728,21 +854,21 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_KERNEL;
 			goto undo;
 		}
-		if (policies < 0) {
+		err = policies < 0 ? replace_policy(bpf_map__fd(skel->maps.policies), p) : 0;
+		for (i = 0; i < ARRAY_LEN(maps) && !err; i++) {
 			char pin[DIR_SIZE + 16];
 			struct bpf_map *map;
 
-			err = replace_policy(bpf_map__fd(skel->maps.policies), p);
-			for (i = 0; i < ARRAY_LEN(maps) && !err; i++) {
-				map = bpf_object__find_map_by_name(skel->obj, maps[i].map);
-				snprintf(pin, sizeof(pin), "%s/%s", dir, maps[i].pin);
-				if (bpf_obj_pin(bpf_map__fd(map), pin))
-					err = -errno;
-			}
-			if (err) {
-				say("the policy: %s", strerror(-err));
-				goto undo;
-			}
+			if (fds[i] >= 0)
+				continue;
+			map = bpf_object__find_map_by_name(skel->obj, maps[i].map);
+			snprintf(pin, sizeof(pin), "%s/%s", dir, maps[i].pin);
+			if (bpf_obj_pin(bpf_map__fd(map), pin))
+				err = -errno;
+		}
+		if (err) {
+			say("the policy: %s", strerror(-err));
+			goto undo;
 		}
 		err = attach(hooks, cgroup, dir);
 		if (err) {
@@ -764,6 +890,7 @@ destroy:
 			close(fds[i]);
 close_lock:
 	close(lock);
+	sigprocmask(SIG_SETMASK, &signals, NULL);
 	if (rc)
 		return rc;
 	/* Without the lock: the reader of stderr may be slow. */
@@ -778,7 +905,7 @@ close_lock:
 static void print_ip(FILE *f, const __u32 ip[4])
 {
 	char s[INET6_ADDRSTRLEN];
-	bool ip4 = !ip[0] && !ip[1] && ip[2] == htonl(0xffff);
+	bool ip4 = is_mapped(ip);
 
 	inet_ntop(ip4 ? AF_INET : AF_INET6, ip4 ? &ip[3] : ip, s, sizeof(s));
 	fputs(s, f);
@@ -825,7 +952,9 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 		return 0;
 	}
 	state = state_of(dir, id, &p);
-	fprintf(f, "%s%s%s (id %s)%s\n", colour(stdout, BOLD), p.cgroup, colour(stdout, PLAIN), id,
+	fputs(colour(stdout, BOLD), f);
+	print_clean(f, p.cgroup);
+	fprintf(f, "%s (id %s)%s\n", colour(stdout, PLAIN), id,
 		state == REMOVED ? ": the cgroup is gone" :
 		state == REMADE ? ": not confined: the cgroup was removed and made again" :
 		state == NOT_WHOLE ? ": not confined: a hook is not attached" : "");
@@ -843,7 +972,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	}
 	for (i = 0; i < p.redirects && i < MAX_REDIRECTS; i++) {
 		const struct redirect *r = &p.redirect[i];
-		bool ip4 = !r->ip[0] && !r->ip[1] && r->ip[2] == htonl(0xffff);
+		bool ip4 = is_mapped(r->ip);
 
 		fprintf(f, "  map localhost:%u=%s", ntohs(r->from_port), ip4 ? "" : "[");
 		print_ip(f, r->ip);
@@ -868,8 +997,12 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 				colour(stdout, PLAIN));
 	}
 	fprintf(f, "\n");
-	if (state == CONFINED || state == NOT_WHOLE)
-		list_later(s, &p);
+	if (state == CONFINED || state == NOT_WHOLE) {
+		if (is_here(id, &p))
+			list_later(s, &p);
+		else
+			fprintf(f, "  in another namespace: its sockets are not listed\n");
+	}
 	if (state == NOT_WHOLE) {
 		say("%s: not all hooks are attached: confine it again", p.cgroup);
 		rc = BPFPROV_FAILED;
@@ -900,7 +1033,7 @@ static int show(int lock, const char *dir, const char *id)
 	else if (dir)
 		show_dir(&s, dir, id);
 	else
-		each_confined(show_dir, &s);
+		s.rc = each_confined(show_dir, &s) ?: s.rc;
 	if (lock >= 0)
 		close(lock);
 	if (!s.f || finish_output(s.f, "the policies")) {
@@ -918,12 +1051,13 @@ static int show(int lock, const char *dir, const char *id)
 	return finish_output(stdout, "standard output") ? BPFPROV_FAILED : s.rc;
 }
 
-/* Was an earlier cgroup at this path confined? */
+/* Returns -1 if an earlier cgroup at this path was confined. */
 static int was_confined(void *ctx, const char *dir, const char *id)
 {
 	struct policy p;
 
-	return policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE;
+	return policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE ?
+	       -1 : 0;
 }
 
 /* The path of this process's cgroup, without the child in which systemd starts helpers. */
@@ -1011,6 +1145,7 @@ int cmd_confine(int argc, char **argv)
 	static const int caps[] = { CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN, -1 };
 	char path[CGROUP_PATH], own[CGROUP_PATH], dir[DIR_SIZE], id[24];
 	int cgroup, lock, rc;
+	sigset_t signals;
 
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
@@ -1024,10 +1159,8 @@ int cmd_confine(int argc, char **argv)
 		}
 		env.cgroup = own;
 	}
-	if (!env.cgroup) {
-		lock = lock_all(false);
-		return lock == -2 ? BPFPROV_FAILED : show(lock, NULL, NULL);
-	}
+	if (!env.cgroup)
+		return lock_all(false, &lock) ?: show(lock, NULL, NULL);
 
 	cgroup = find_cgroup(path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
 	if (cgroup == -2)
@@ -1044,13 +1177,13 @@ int cmd_confine(int argc, char **argv)
 
 	if (cgroup >= 0)
 		close(cgroup);
-	lock = lock_all(false);
-	if (lock == -2)
-		return BPFPROV_FAILED;
+	rc = lock_all(false, &lock);
+	if (rc)
+		return rc;
 	if (lock < 0 || access(dir, F_OK)) {
 		if (lock >= 0)
 			close(lock);
-		if (cgroup >= 0 && each_confined(was_confined, path))
+		if (cgroup >= 0 && each_confined(was_confined, path) < 0)
 			say("%s is not confined: it was made again since; %s", env.cgroup, REMAKE);
 		else
 			say("%s is not confined", env.cgroup);
@@ -1058,7 +1191,9 @@ int cmd_confine(int argc, char **argv)
 	}
 	if (env.show)
 		return show(lock, dir, id);
+	block_signals(&signals);
 	remove_dir(dir);
+	sigprocmask(SIG_SETMASK, &signals, NULL);
 	rc = access(dir, F_OK) ? BPFPROV_OK : BPFPROV_FAILED;
 	if (rc)
 		say("%s: not all could be removed", dir);

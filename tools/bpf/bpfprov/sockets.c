@@ -64,7 +64,7 @@ static struct {
 	struct other *others;
 	ino_t *netns;		/* those that were dumped, and this program's */
 	int *tables;		/* a task for each table of descriptors, ordered by kcmp() */
-	size_t cgroup_cnt, owner_cnt, other_cnt, netns_cnt, table_cnt;
+	size_t cgroup_cnt, owner_cnt, owner_max, other_cnt, netns_cnt, table_cnt;
 	unsigned int unlisted;	/* a bit for each of protocols[] */
 	unsigned int failed;	/* processes that could not be read */
 	int reason;		/* the first error of these */
@@ -73,19 +73,20 @@ static struct {
 
 static int dump_all(void);
 
-/* Returns @array with room for element @n; its size is a power of two. */
-static void *grow(void *array, size_t n, size_t size)
+static void *resize(void *array, size_t size)
 {
-	void *bigger;
-
-	if (n & (n - 1))
-		return array;
-	bigger = realloc(array, (n ? 2 * n : 1) * size);
-	if (!bigger) {
+	array = realloc(array, size);
+	if (!array) {
 		say("listing sockets: %s", strerror(ENOMEM));
 		exit(BPFPROV_FAILED);
 	}
-	return bigger;
+	return array;
+}
+
+/* Returns @array with room for element @n; its size is a power of two. */
+static void *grow(void *array, size_t n, size_t size)
+{
+	return n & (n - 1) ? array : resize(array, (n ? 2 * n : 1) * size);
 }
 
 /* --- the cgroup's processes ------------------------------------------------------ */
@@ -135,9 +136,14 @@ failed:
 	return err;
 }
 
+static long compare_tables(int a, int b)
+{
+	return syscall(SYS_kcmp, a, b, KCMP_FILES, 0, 0);
+}
+
 /*
- * Was the table of descriptors of @tid read already? Threads usually share one. If that is not
- * known, it is read again.
+ * Was the table of descriptors of @tid read already? Threads usually share one, and processes
+ * can. If that is not known, it is read again.
  */
 static bool is_read(int tid)
 {
@@ -146,15 +152,22 @@ static bool is_read(int tid)
 
 	while (low < high) {
 		middle = (low + high) / 2;
-		order = syscall(SYS_kcmp, tid, list.tables[middle], KCMP_FILES, 0, 0);
+		order = compare_tables(tid, list.tables[middle]);
 		if (!order)
 			return true;
-		if (order == 1)		/* less */
+		if (order == 1) {		/* less */
 			high = middle;
-		else if (order == 2)	/* greater */
+		} else if (order == 2) {	/* greater */
 			low = middle + 1;
-		else
+		} else if (compare_tables(tid, tid)) {
 			return false;
+		} else {
+			/* The other task has ended: search among the rest. */
+			list.table_cnt--;
+			memmove(&list.tables[middle], &list.tables[middle + 1],
+				(list.table_cnt - middle) * sizeof(*list.tables));
+			high--;
+		}
 	}
 	list.tables = grow(list.tables, list.table_cnt, sizeof(*list.tables));
 	memmove(&list.tables[low + 1], &list.tables[low],
@@ -162,6 +175,40 @@ static bool is_read(int tid)
 	list.tables[low] = tid;
 	list.table_cnt++;
 	return false;
+}
+
+/* Sort by inode, and where several processes have the socket, by PID. */
+static int compare_owners(const void *a, const void *b)
+{
+	const struct owner *x = a, *y = b;
+
+	if (x->inode != y->inode)
+		return x->inode < y->inode ? -1 : 1;
+	return x->pid - y->pid;
+}
+
+/* Sort them, and keep the first process with each socket. */
+static void sort_owners(void)
+{
+	size_t i, cnt = 0;
+
+	if (list.owner_cnt)
+		qsort(list.owners, list.owner_cnt, sizeof(*list.owners), compare_owners);
+	for (i = 0; i < list.owner_cnt; i++)
+		if (!cnt || list.owners[i].inode != list.owners[cnt - 1].inode)
+			list.owners[cnt++] = list.owners[i];
+	list.owner_cnt = cnt;
+}
+
+static void add_owner(__u32 inode, int pid)
+{
+	/* A task can duplicate a socket as often as it likes. */
+	if (list.owner_cnt == list.owner_max) {
+		sort_owners();
+		list.owner_max = 2 * list.owner_cnt + 1024;
+		list.owners = resize(list.owners, list.owner_max * sizeof(*list.owners));
+	}
+	list.owners[list.owner_cnt++] = (struct owner){ .inode = inode, .pid = pid };
 }
 
 /* Returns 0, or an error, as do those below. */
@@ -186,13 +233,8 @@ static int add_descriptors(const char *path, int pid)
 			continue;
 		}
 		target[len] = 0;
-		if (sscanf(target, "socket:[%u]", &inode) != 1)
-			continue;
-		/* A task can duplicate one as often as it likes. */
-		if (list.owner_cnt && list.owners[list.owner_cnt - 1].inode == inode)
-			continue;
-		list.owners = grow(list.owners, list.owner_cnt, sizeof(*list.owners));
-		list.owners[list.owner_cnt++] = (struct owner){ .inode = inode, .pid = pid };
+		if (sscanf(target, "socket:[%u]", &inode) == 1)
+			add_owner(inode, pid);
 	}
 	err = err ?: unless_gone(errno);
 	closedir(d);
@@ -221,7 +263,6 @@ static int add_process(int pid)
 	char path[32];
 	DIR *d;
 
-	list.table_cnt = 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	d = opendir(path);
 	if (!d) {
@@ -252,7 +293,6 @@ static int add_cgroup(const char *path, __u64 id)
 
 	list.cgroups = grow(list.cgroups, list.cgroup_cnt, sizeof(*list.cgroups));
 	list.cgroups[list.cgroup_cnt++] = id;
-	list.table_cnt = 0;
 	for (i = 0; i < ARRAY_LEN(names) && !found; i++) {
 		if ((size_t)snprintf(file, sizeof(file), "%s/%s", path, names[i]) >= sizeof(file))
 			return ENAMETOOLONG;
@@ -303,16 +343,6 @@ static void add_cgroups(const char *path)
 	list.err = list.err ?: errno;
 	if (fts_close(fts))
 		list.err = list.err ?: errno;
-}
-
-/* Sort by inode, and where several processes have the socket, by PID. */
-static int compare_owners(const void *a, const void *b)
-{
-	const struct owner *x = a, *y = b;
-
-	if (x->inode != y->inode)
-		return x->inode < y->inode ? -1 : 1;
-	return x->pid - y->pid;
 }
 
 /* The first process with this socket; NULL: none. */
@@ -581,8 +611,7 @@ void print_other_sockets(FILE *f, const char *prefix, const char *cgroup,
 	}
 	if (self >= 0)
 		close(self);
-	if (list.owner_cnt)
-		qsort(list.owners, list.owner_cnt, sizeof(*list.owners), compare_owners);
+	sort_owners();
 	for (i = 0; i < list.other_cnt; i++)
 		print_socket(&list.others[i]);
 	if (list.err)

@@ -472,8 +472,6 @@ static const char *find_symbol(uint64_t offset, bool is_return)
 {
 	struct layout layout = {};
 	const char *name;
-	GElf_Off into;
-	GElf_Sym sym;
 	GElf_Phdr p;
 	size_t i, n;
 
@@ -486,11 +484,10 @@ static const char *find_symbol(uint64_t offset, bool is_return)
 			return NULL;
 		if (offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
 			continue;
-		name = dwfl_module_addrinfo(current.mod, offset - p.p_offset + p.p_vaddr +
-					    current.bias - is_return, &into, &sym, NULL, NULL,
-					    NULL);
-		/* The nearest symbol below may end before the address. */
-		if (name && (!sym.st_size || into < sym.st_size))
+		/* A symbol that has a size and ends before the address is not returned. */
+		name = dwfl_module_addrname(current.mod, offset - p.p_offset + p.p_vaddr +
+					    current.bias - is_return);
+		if (name)
 			return name;
 	}
 	return NULL;

@@ -24,15 +24,31 @@ const char *command_name;
 
 void say(const char *fmt, ...)
 {
+	char text[2 * PATH_MAX], mark[32], *line = NULL, *rest = text;
+	FILE *f, *to;
+	size_t size;
 	va_list ap;
 
 	/* Keep the order where stdout and stderr are the same file. */
 	fflush(stdout);
-	fprintf(stderr, "bpfprov%s%s: ", command_name ? " " : "", command_name ?: "");
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	/* Print it at once: other processes may write there, too. */
+	f = open_memstream(&line, &size);
+	to = f ?: stderr;
+	fprintf(to, "bpfprov%s%s: ", command_name ? " " : "", command_name ?: "");
+	/* The mark of a warning has colours. Nothing else in it may change a terminal. */
+	snprintf(mark, sizeof(mark), "%sreduced:%s", colour(stderr, YELLOW), colour(stderr, PLAIN));
+	if (!strncmp(text, mark, strlen(mark))) {
+		fputs(mark, to);
+		rest += strlen(mark);
+	}
+	print_clean(to, rest);
+	fputc('\n', to);
+	if (f && !fclose(f))
+		fputs(line, stderr);
+	free(line);
 }
 
 static void on_signal(int sig)
