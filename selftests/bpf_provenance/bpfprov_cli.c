@@ -947,6 +947,35 @@ TEST_F(maps, vanished)
 	tool_free(&t);
 }
 
+/* Without PROCMAP_QUERY, the text of a process without memory is empty, and opens. */
+TEST_F(maps, vanished_text)
+{
+	struct tool t;
+	pid_t pid;
+
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", "--no-query", PID(vanished()))));
+	tool_free(&t);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	waitid(P_PID, pid, &(siginfo_t){}, WEXITED | WNOWAIT);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", "--no-query", PID(pid)))) TH_LOG("a zombie");
+	EXPECT_NE(NULL, strstr(t.errors, "has no memory")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	waitpid(pid, NULL, 0);
+	/* kthreadd */
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", "--no-query", "2"))) TH_LOG("a kernel thread");
+	EXPECT_STREQ("", t.out);
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("maps", "--no-query", "2", "1000")));
+	tool_free(&t);
+	/* Control: this process has memory, above which nothing is mapped. */
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("maps", "--no-query", PID(getpid()),
+					    "fffffffffffff000")));
+	EXPECT_NE(NULL, strstr(t.errors, "has no mapping at")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
 TEST_F(maps, addresses)
 {
 	struct tool t;
@@ -1139,13 +1168,21 @@ TEST_F(events, short_lived)
 	tool_free(&t);
 }
 
+/* The number of lost records that the tool reports at the end. */
+static long long said_lost(const char *errors)
+{
+	const char *p = strstr(errors, " events, ");
+
+	return p ? atoll(p + strlen(" events, ")) : -1;
+}
+
 /*
  * A one-page ring without a reader: lost records are located, and printed and lost
  * records add up to all records.
  */
 TEST_F(events, one_page_ring)
 {
-	long long seq, first = -1, last = -1, printed = 0, lost = 0, gaps = 0;
+	long long seq, first = -1, last = -1, printed = 0, lost = 0, gaps = 0, unlocated = 0;
 	char line[1024], id[32];
 	const char *p;
 	struct tool t;
@@ -1178,10 +1215,12 @@ TEST_F(events, one_page_ring)
 		if (strstr(line, "\"lost\"")) {
 			if (json_number(line, "first_seq") < 0) {
 				TH_LOG("records were lost, and which is not said");
+				unlocated++;
 				continue;
 			}
 			gaps++;
 			lost += json_number(line, "count");
+			last = json_number(line, "last_seq");
 			continue;
 		}
 		seq = json_number(line, "seq");
@@ -1196,53 +1235,110 @@ TEST_F(events, one_page_ring)
 	       first, last);
 	EXPECT_LT(0, lost);
 	EXPECT_EQ(last - first + 1, printed + lost);
+	EXPECT_EQ(0, unlocated);
+	EXPECT_EQ(lost, said_lost(t.errors)) TH_LOG("%s", t.errors);
 	close(fd);
 	tool_free(&t);
 }
 
-/*
- * A one-page ring without a reader, and no record after the burst, which would show the gap:
- * printed and lost records still add up.
- */
-TEST_F(events, lost_at_end)
+#define BURST 200
+
+/* Overflow a one-page ring without a reader, and end the tool. No record comes after the burst. */
+static void lose_at_end(struct __test_metadata *_metadata, struct tool *t, bool nobody)
 {
-	int i, n = 200, fd, first;
-	long long printed = 0, lost = 0;
-	char line[1024];
-	const char *p;
-	struct tool t;
+	char id[32];
+	int i, fd, first;
 
 	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json", "--ring-pages", "1")));
-	ASSERT_TRUE(tool_says(&t, "listening"));
+	ASSERT_EQ(0, tool_start_to(t, NULL, nobody, ARGS("events", "--json", "--ring-pages", "1")));
+	ASSERT_TRUE(tool_says(t, "listening"));
 	first = load_two("first");
 	ASSERT_LE(0, first);
-	ASSERT_TRUE(wait_for_line(&t, "\"load\"", "first"));
-	kill(t.pid, SIGSTOP);
-	waitpid(t.pid, NULL, WUNTRACED);
-	for (i = 0; i < n; i++) {
+	snprintf(id, sizeof(id), "\"id\":%u,", prog_id(first));
+	ASSERT_TRUE(wait_for_line(t, "\"load\"", id));
+	kill(t->pid, SIGSTOP);
+	waitpid(t->pid, NULL, WUNTRACED);
+	for (i = 0; i < BURST; i++) {
 		fd = load_two("many");
 		ASSERT_LE(0, fd);
 		close(fd);
 	}
 	/* It is freed after a grace period: so are those before it. */
 	ASSERT_EQ(0, syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0));
-	kill(t.pid, SIGINT);
-	kill(t.pid, SIGCONT);
-	EXPECT_EQ(OK, tool_end(&t));
+	kill(t->pid, SIGINT);
+	kill(t->pid, SIGCONT);
+	EXPECT_EQ(OK, tool_end(t));
+	close(first);
+}
+
+/*
+ * A one-page ring without a reader, and no record after the burst, which would show the gap:
+ * printed and lost records still add up, and are located.
+ */
+TEST_F(events, lost_at_end)
+{
+	long long seq, first, last = -1, all = 0, printed = 0, lost = 0;
+	char line[1024];
+	const char *p;
+	struct tool t;
+
+	lose_at_end(_metadata, &t, false);
+	first = json_number(t.out, "seq");
 	for (p = t.out; (p = find_line(p, "\"event\"", "", line, sizeof(line)));) {
-		if (strstr(line, "\"lost\""))
+		if (strstr(line, "\"lost\"")) {
 			lost += json_number(line, "count");
-		else
+			seq = json_number(line, "last_seq");
+			EXPECT_EQ(first >= 0, seq >= 0) TH_LOG("%s", line);
+		} else {
+			all++;
 			printed += strstr(line, "first") || strstr(line, "many") ||
 				   strstr(line, "\"sub_id\":1,");
+			seq = json_number(line, "seq");
+		}
+		last = seq > last ? seq : last;
 	}
 	TH_LOG("%lld printed, %lld lost", printed, lost);
 	EXPECT_LT(0, lost) TH_LOG("%s", t.errors);
-	EXPECT_EQ(NULL, strstr(t.errors, ", 0 lost")) TH_LOG("%s", t.errors);
-	if (json_number(t.out, "seq") >= 0)
-		EXPECT_LE(2 + 4 * n, printed + lost);
-	close(first);
+	EXPECT_EQ(lost, said_lost(t.errors)) TH_LOG("%s", t.errors);
+	if (first >= 0) {
+		EXPECT_LE(2 + 4 * BURST, printed + lost);
+		EXPECT_EQ(last - first + 1, all + lost);
+	}
+	tool_free(&t);
+}
+
+/*
+ * Likewise, and the tool must not load a program that shows the gap: the number of lost records is
+ * an upper bound, and not in the total.
+ */
+TEST_F(events, lost_at_end_few_capabilities)
+{
+	static const char sysctl[] = "/proc/sys/kernel/unprivileged_bpf_disabled";
+	struct setting unprivileged;
+	char line[1024], c = 0;
+	long long lost = 0, at_most = 0;
+	const char *p;
+	struct tool t;
+	int fd;
+
+	fd = open(sysctl, O_RDONLY | O_CLOEXEC);
+	ASSERT_TRUE(fd < 0 || read(fd, &c, 1) == 1);
+	close(fd);
+	if (c == '0')
+		ASSERT_EQ(0, setting_change(&unprivileged, sysctl, "2"));
+	keep_caps = 1ULL << CAP_PERFMON;
+	lose_at_end(_metadata, &t, true);
+	if (c == '0')
+		setting_restore(&unprivileged);
+	for (p = t.out; (p = find_line(p, "\"lost\"", "", line, sizeof(line)));) {
+		if (strstr(line, "\"at_most\":true"))
+			at_most += json_number(line, "count");
+		else
+			lost += json_number(line, "count");
+	}
+	EXPECT_EQ(json_number(t.out, "seq") >= 0, at_most > 0) TH_LOG("%s", t.out);
+	EXPECT_LT(0, at_most + lost) TH_LOG("%s", t.out);
+	EXPECT_EQ(lost, said_lost(t.errors)) TH_LOG("%s", t.errors);
 	tool_free(&t);
 }
 
@@ -4578,6 +4674,132 @@ TEST_F_TIMEOUT(profile, given_up, 240)
 		SKIP(return, "%s", fs_needs(FS_FUSE));
 }
 
+static int count_children(pid_t pid)
+{
+	DIR *d = opendir("/proc");
+	struct dirent *e;
+	int n = 0;
+
+	while (d && (e = readdir(d)))
+		n += atoi(e->d_name) > 0 && proc_status(atoi(e->d_name), "PPid") == pid;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* More than the child processes that the tool abandons, which is documented in bpfprov.8. */
+#define MAX_ABANDONED 16
+#define SILENT (MAX_ABANDONED + 4)
+
+/*
+ * Processes that map a file whose server receives requests and does not answer: a child process
+ * that waits for one cannot be killed. This takes more than a minute: the time of 16 lookups.
+ */
+TEST_F_TIMEOUT(profile, abandoned, 240)
+{
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64], line[256];
+	long given_up = 0;
+	pid_t pid[SILENT];
+	struct tool t;
+	void *page;
+	int i, err, fd;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/file", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+	err = fs_mount(FS_FUSE_SILENT, dir);
+	if (err) {
+		fs_unmount(FS_FUSE_SILENT, dir);
+		rmdir(dir);
+		ASSERT_EQ(-EOPNOTSUPP, err);
+		SKIP(return, "%s", fs_needs(FS_FUSE_SILENT));
+	}
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	close(fd);
+	for (i = 0; i < SILENT; i++) {
+		pid[i] = fork();
+		if (!pid[i]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			pause();
+			_exit(0);
+		}
+	}
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "600")));
+	EXPECT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_EQ(MAX_ABANDONED, count_children(t.pid));
+	kill(t.pid, SIGINT);
+	EXPECT_TRUE(ends_within(&t, 60));
+	for (i = 0; i < SILENT; i++)
+		end_process(pid[i]);
+	munmap(page, 4096);
+	EXPECT_EQ(0, unmount(FS_FUSE_SILENT, dir));
+	EXPECT_EQ(OK, tool_end(&t));
+	if (find_line(t.errors, " lookups in /proc took too long", "", line, sizeof(line)))
+		sscanf(line, "bpfprov profile: %ld ", &given_up);
+	/* This process is one, too. */
+	EXPECT_LE(SILENT + 1, given_up) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	rmdir(dir);
+}
+
+/* Mappings of a file whose build ID cannot be read, as its server does not answer. */
+#define HUNG_MAPPINGS 3
+
+/*
+ * "maps" of such a process ends. It waits for the first two build IDs, and lists all mappings, with
+ * the build IDs of other files before these.
+ */
+TEST_F_TIMEOUT(maps, hung_server, 120)
+{
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64], line[PATH_MAX];
+	int i, err, fd, said = 0, listed = 0;
+	void *page[HUNG_MAPPINGS];
+	const char *p;
+	struct tool t;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/file", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+	err = fs_mount(FS_FUSE, dir);
+	if (err) {
+		fs_unmount(FS_FUSE, dir);
+		rmdir(dir);
+		ASSERT_EQ(-EOPNOTSUPP, err);
+		SKIP(return, "%s", fs_needs(FS_FUSE));
+	}
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	for (i = 0; i < HUNG_MAPPINGS; i++) {
+		page[i] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+		ASSERT_NE(MAP_FAILED, page[i]);
+	}
+	close(fd);
+	ASSERT_TRUE(drop_header(file));
+	fuse_stop(true);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("maps", PID(getpid()))));
+	EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("it waits for the server");
+	fuse_stop(false);
+	EXPECT_EQ(FAILED, tool_end(&t)) TH_LOG("%s", t.errors);
+	for (p = t.errors; (p = find_line(p, "reading the build ID took too long", "", line,
+					  sizeof(line)));)
+		said++;
+	EXPECT_EQ(2, said) TH_LOG("%s", t.errors);
+	for (p = t.out; (p = find_line(p, file, " - ", line, sizeof(line)));)
+		listed++;
+	EXPECT_EQ(HUNG_MAPPINGS, listed);
+	/* The lowest and the highest ones. */
+	ASSERT_NE(NULL, find_line(t.out, "r-xp", "/bpfprov_cli", line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(line, " - "));
+	EXPECT_NE(NULL, find_line(t.out, "[stack]", "", line, sizeof(line)));
+	tool_free(&t);
+	for (i = 0; i < HUNG_MAPPINGS; i++)
+		munmap(page[i], 4096);
+	EXPECT_EQ(0, unmount(FS_FUSE, dir));
+	rmdir(dir);
+}
+
 /* Append a section to an ELF file. */
 static int add_section(const char *path, const char *name, const void *bytes, size_t size)
 {
@@ -4852,6 +5074,266 @@ TEST_F_TIMEOUT(profile, foreign_file, 60)
 		close(watch[i]);
 		unlink(file[i]);
 	}
+	rmdir(dir);
+}
+
+/* Make @path a file for @machine, where bpfprov_cli_spin() has this name, and no size. */
+static int rename_spin(const char *path, int machine, const char *name)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), err = -1;
+	const ElfW(Shdr) *sections, *s;
+	ElfW(Sym) *sym, *end;
+	struct stat st;
+	ElfW(Ehdr) *e;
+	char *names;
+
+	e = fd < 0 || fstat(fd, &st) ? MAP_FAILED :
+	    mmap(NULL, st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (e == MAP_FAILED)
+		return -1;
+	e->e_machine = machine;
+	sections = (void *)e + e->e_shoff;
+	for (s = sections; s < sections + e->e_shnum; s++) {
+		if (s->sh_type != SHT_SYMTAB)
+			continue;
+		names = (char *)e + sections[s->sh_link].sh_offset;
+		sym = (void *)e + s->sh_offset;
+		for (end = (void *)sym + s->sh_size; sym < end; sym++) {
+			if (strcmp(names + sym->st_name, "bpfprov_cli_spin"))
+				continue;
+			strcpy(names + sym->st_name, name);
+			sym->st_size = 0;
+			sym->st_info = ELF64_ST_INFO(STB_LOCAL, STT_NOTYPE);
+			err = 0;
+		}
+	}
+	munmap(e, st.st_size);
+	return err;
+}
+
+/* A mapping symbol marks code or data, and is not the name of a function. */
+TEST_F(profile, mapping_symbols)
+{
+	static const struct {
+		int machine;
+		const char *name;
+		bool used;
+	} cases[] = {
+		{ EM_AARCH64, "$x", false },
+		{ EM_AARCH64, "$d.12", false },
+		{ EM_RISCV, "$xrv64i2p1", false },
+		{ EM_RISCV, "$x", false },
+		/* Controls: a name that is longer, and one of another machine. */
+		{ EM_AARCH64, "$xx", true },
+		{ EM_AARCH64, "$xrv64i2p1", true },
+		{ EM_X86_64, "$x", true },
+	};
+	char dir[PATH_MAX - 128], file[ARRAY_LEN(cases)][PATH_MAX - 64], want[PATH_MAX + 64];
+	pid_t pid[ARRAY_LEN(cases)];
+	struct tool t;
+	size_t i;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		snprintf(file[i], sizeof(file[i]), "%s/file%zu", dir, i);
+		ASSERT_EQ(0, copy_file("/proc/self/exe", file[i]));
+		/* Otherwise they all have the same build ID. */
+		ASSERT_EQ(0, drop_notes(file[i]));
+		ASSERT_EQ(0, rename_spin(file[i], cases[i].machine, cases[i].name));
+		pid[i] = spawn_mapped(file[i]);
+		ASSERT_LT(0, pid[i]);
+	}
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	for (i = 0; i < ARRAY_LEN(cases); i++)
+		EXPECT_TRUE(wait_for_cpu_time(pid[i], 0.3));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		end_process(pid[i]);
+		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s", file[i],
+			 cases[i].used ? "symbolized\",\"symbol\":\"" : "no symbol\"");
+		if (cases[i].used)
+			strcat(strcat(want, cases[i].name), "\"");
+		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("no %s: %s", want, t.errors);
+		unlink(file[i]);
+	}
+	tool_free(&t);
+	rmdir(dir);
+}
+
+/* A process that maps @file, runs it for a moment, and ends. */
+static int spin_shortly(const char *file)
+{
+	pid_t pid = fork();
+	struct copy c;
+	int status;
+
+	if (!pid) {
+		if (map_copy(&c, file))
+			_exit(1);
+		c.spin(1);
+		_exit(0);
+	}
+	return waitpid(pid, &status, 0) == pid && !status ? 0 : -1;
+}
+
+/*
+ * In a new mount namespace, run a copy of this program. Other processes there map it as well, one
+ * before and two after this one. With @gone, it is then deleted.
+ */
+static void spin_as_server(const char *dir, const char *file, bool gone, int ready)
+{
+	struct copy c;
+	double end;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* So that the records are read in their order. */
+	if (pin_to_cpu(0) || unshare(CLONE_NEWNS) ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", dir, "tmpfs", 0, NULL) || copy_file("/proc/self/exe", file) ||
+	    change_build_id(file) || spin_shortly(file) || map_copy(&c, file))
+		_exit(1);
+	for (end = now() + 1; now() < end;)
+		c.spin(1000000);
+	if (spin_shortly(file) || spin_shortly(file) || (gone && unlink(file)))
+		_exit(1);
+	if (write(ready, "", 1) == 1)
+		pause();
+	_exit(1);
+}
+
+/*
+ * A server in a container still runs, and other processes that mapped the same file there have
+ * ended: the file is found through the server.
+ */
+TEST_F(profile, earlier_process)
+{
+	char dir[PATH_MAX - 64], file[PATH_MAX - 32], want[PATH_MAX + 32];
+	int gone, ready[2];
+	struct tool t;
+	pid_t pid;
+	char c;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/file", dir);
+	for (gone = 0; gone < 2; gone++) {
+		ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+								 "--format", "json")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		pid = fork();
+		if (!pid)
+			spin_as_server(dir, file, gone, ready[1]);
+		close(ready[1]);
+		EXPECT_EQ(1, read(ready[0], &c, 1));
+		kill(t.pid, SIGINT);
+		EXPECT_EQ(OK, tool_end(&t));
+		end_process(pid);
+		close(ready[0]);
+		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"", file);
+		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("gone %d: %s", gone, t.errors);
+		tool_free(&t);
+	}
+	rmdir(dir);
+}
+
+/* Replace @path by a copy of this program that has the same inode number. */
+static int reuse_inode(const char *path)
+{
+	double end = now() + 20 * timeout_scale();
+	struct stat old, st;
+
+	if (stat(path, &old))
+		return -1;
+	do {
+		if (unlink(path) || copy_file("/proc/self/exe", path) || stat(path, &st))
+			return -1;
+	} while (st.st_ino != old.st_ino && now() < end);
+	return st.st_ino == old.st_ino ? 0 : -1;
+}
+
+enum reuse { KEPT, REUSED, MAPPED };
+
+/*
+ * Run a file without a build ID. Then, if it is not KEPT, unmap it, and replace it by another
+ * one with the same inode number, which is mapped if it is MAPPED.
+ */
+static void spin_reused(const char *file, enum reuse reuse, int ready)
+{
+	double end = now() + 1;
+	struct copy c;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (map_copy(&c, file))
+		_exit(1);
+	while (now() < end)
+		c.spin(1000000);
+	/* Nothing else gets this address, at which samples may still be looked up. */
+	if (reuse != KEPT) {
+		c.image = mmap(c.image, c.size, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
+		if (c.image == MAP_FAILED || reuse_inode(file))
+			_exit(1);
+	}
+	if (reuse == MAPPED && map_copy(&c, file))
+		_exit(1);
+	if (write(ready, "", 1) == 1)
+		pause();
+	_exit(1);
+}
+
+/* Another file has the inode of a file without a build ID, and its path: its names are not used. */
+TEST_F_TIMEOUT(profile, reused_inode, 120)
+{
+	static const char * const outcomes[] = {
+		[KEPT] = "symbolized",
+		[REUSED] = "file without build ID not found",
+		[MAPPED] = "file without build ID not found",
+	};
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64], want[PATH_MAX + 64];
+	enum reuse reuse;
+	int err, ready[2];
+	struct tool t;
+	pid_t pid;
+	char c;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/file", dir);
+	err = fs_mount(FS_EXT4_128, dir);
+	if (err) {
+		fs_unmount(FS_EXT4_128, dir);
+		rmdir(dir);
+		ASSERT_EQ(-EOPNOTSUPP, err);
+		SKIP(return, "%s", fs_needs(FS_EXT4_128));
+	}
+	for (reuse = KEPT; reuse <= MAPPED; reuse++) {
+		ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+		ASSERT_EQ(0, drop_notes(file));
+		ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+								 "--format", "json")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		pid = fork();
+		if (!pid)
+			spin_reused(file, reuse, ready[1]);
+		close(ready[1]);
+		EXPECT_EQ(1, read(ready[0], &c, 1));
+		kill(t.pid, SIGINT);
+		EXPECT_EQ(OK, tool_end(&t));
+		end_process(pid);
+		close(ready[0]);
+		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s\"", file,
+			 outcomes[reuse]);
+		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
+		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"", file);
+		EXPECT_EQ(reuse == KEPT, !!strstr(t.out, want)) TH_LOG("case %d", reuse);
+		tool_free(&t);
+		unlink(file);
+	}
+	EXPECT_EQ(0, unmount(FS_EXT4_128, dir));
 	rmdir(dir);
 }
 
@@ -5863,6 +6345,45 @@ TEST_F(profile, cgroup)
 	tool_free(&t);
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-p", PID(vanished()))));
 	tool_free(&t);
+}
+
+/* The cgroup is removed, and made again: the profile ends, with a message, and has its samples. */
+TEST_F(profile, cgroup_removed)
+{
+	static const char path[] = "/sys/fs/cgroup/bpfprov_cli_removed";
+	char procs[64];
+	struct tool t;
+	int again, err;
+	double end;
+	pid_t pid;
+
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+	for (again = 0; again < 2; again++) {
+		ASSERT_EQ(0, mkdir(path, 0755));
+		pid = spawn_spinner("/proc/self/exe", 0);
+		ASSERT_EQ(0, write_value(procs, PID(pid)));
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "600", "-G",
+								 "bpfprov_cli_removed")));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		EXPECT_TRUE(wait_for_cpu_time(pid, 1));
+		/* Control: it has not ended before. */
+		EXPECT_FALSE(has_ended(&t));
+		end_process(pid);
+		/* The process that has ended may be there for a while. */
+		for (end = now() + 20; (err = rmdir(path)) && errno == EBUSY && now() < end;)
+			sched_yield();
+		EXPECT_EQ(0, err);
+		if (again)
+			EXPECT_EQ(0, mkdir(path, 0755));
+		EXPECT_TRUE(ends_within(&t, 20)) TH_LOG("again %d", again);
+		kill(t.pid, SIGINT);
+		EXPECT_EQ(OK, tool_end(&t));
+		EXPECT_NE(NULL, strstr(t.errors, "cgroup bpfprov_cli_removed was removed"))
+			TH_LOG("again %d: %s", again, t.errors);
+		EXPECT_LT(20, sum_counts(t.out, ";bpfprov_cli_spin "));
+		tool_free(&t);
+	}
+	rmdir(path);
 }
 
 /* Replace the contents of a file. */

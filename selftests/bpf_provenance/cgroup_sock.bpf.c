@@ -5,6 +5,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 #include "cgroup_sock.h"
+#include "wait.bpf.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -464,6 +465,56 @@ int BPF_PROG(see_put_port, struct sock *sk)
 	__builtin_memcpy(put_port.ip, &c->skc_v6_rcv_saddr, sizeof(put_port.ip));
 	BPF_CORE_READ_INTO(&put_port.bucket, (struct inet_connection_sock *)sk, icsk_bind2_hash,
 			   v6_rcv_saddr);
+	return 0;
+}
+
+/* The requests of SYNs over IPv6, by address: their memory is used again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, __u8);
+} syn_requests SEC(".maps");
+
+struct cookie_child cookie_child;
+
+SEC("?fentry/tcp_v6_send_synack")
+int BPF_PROG(see_synack, const struct sock *sk, struct dst_entry *dst, struct flowi *fl,
+	     struct request_sock *req)
+{
+	__u64 key = (__u64)req;
+	__u8 value = 1;
+
+	if (bpf_map_update_elem(&syn_requests, &key, &value, BPF_ANY))
+		__sync_fetch_and_add(&cookie_child.lost, 1);
+	return 0;
+}
+
+SEC("?fexit/tcp_get_cookie_sock")
+int BPF_PROG(see_cookie, struct sock *sk, struct sk_buff *skb, struct request_sock *req,
+	     struct dst_entry *dst, struct sock *child)
+{
+	struct cookie_child *c = &cookie_child;
+	__u64 key = (__u64)req;
+
+	if (!child || !c->port || sk->__sk_common.skc_num != c->port)
+		return 0;
+	c->was_syn = bpf_map_lookup_elem(&syn_requests, &key) != NULL;
+	c->rcv_saddr = child->__sk_common.skc_rcv_saddr;
+	c->daddr = child->__sk_common.skc_daddr;
+	c->runs++;
+	return 0;
+}
+
+struct held_send held_send;
+
+SEC("?fentry/udp_sendmsg")
+int BPF_PROG(hold_udp_sendmsg)
+{
+	if ((__u32)bpf_get_current_pid_tgid() != held_send.tid)
+		return 0;
+	held_send.arrived = true;
+	becomes_true(&held_send.go);
 	return 0;
 }
 

@@ -59,6 +59,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -5089,6 +5090,190 @@ TEST_F(dual, forged_error)
 	close(fd);
 }
 
+/* To load some programs only, in addition to those of the fixture. */
+static struct cgroup_sock *open_without_programs(void)
+{
+	struct cgroup_sock *skel = cgroup_sock__open();
+	struct bpf_program *prog;
+
+	if (skel)
+		bpf_object__for_each_program(prog, skel->obj)
+			bpf_program__set_autoload(prog, false);
+	return skel;
+}
+
+#define TCP_SYNCOOKIES	"/proc/sys/net/ipv4/tcp_syncookies"
+#define FIRST_HELD	512
+#define HELD		32
+#define COOKIE_ROUNDS	64
+#define COOKIES		8
+
+/*
+ * The request that an ACK with a SYN cookie makes has no IPv4 addresses. They would be those of
+ * the request of a SYN, and so correct by chance, if that had the same memory: the ACK is
+ * processed on another CPU than its SYN, after other SYNs have taken the memory that is free on
+ * that CPU.
+ */
+TEST_F(dual, syn_cookie)
+{
+	struct rlimit files = { 4096, 4096 };
+	int listener, fd, round, cookies, i;
+	struct cookie_child *child;
+	struct cgroup_sock *skel;
+	int off = 0, wait = 30;
+	union addr a;
+	socklen_t len;
+
+	if (access(TCP_SYNCOOKIES, F_OK))
+		SKIP(return, "needs CONFIG_SYN_COOKIES");
+	if (pin_to_cpu(0) || pin_to_cpu(1))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &files));
+	self->skel->bss->policy.netns = 0;
+	skel = open_without_programs();
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.see_synack, true);
+	bpf_program__set_autoload(skel->progs.see_cookie, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	skel->links.see_synack = bpf_program__attach(skel->progs.see_synack);
+	ASSERT_NE(NULL, skel->links.see_synack);
+	skel->links.see_cookie = bpf_program__attach(skel->progs.see_cookie);
+	ASSERT_NE(NULL, skel->links.see_cookie);
+	child = &skel->bss->cookie_child;
+
+	listener = dual_socket(0);
+	ASSERT_LE(0, listener);
+	ASSERT_EQ(0, bind(listener, &a.sa, make_addr(&a, "::", 0)));
+	/* Keeps the request of a SYN until data arrives. */
+	ASSERT_EQ(0, setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &wait, sizeof(wait)));
+	ASSERT_EQ(0, listen(listener, 4096));
+	len = make_addr(&a, "::1", port_of(listener));
+	child->port = port_of(listener);
+	for (round = cookies = 0; cookies < COOKIES; round++) {
+		ASSERT_GT(COOKIE_ROUNDS, round)
+			TH_LOG("only %d requests had other memory than that of a SYN's", cookies);
+		ASSERT_EQ(0, pin_to_cpu(1));
+		ASSERT_EQ(0, write_value(TCP_SYNCOOKIES, "1"));
+		/* Not closed: the end of the test does that. */
+		for (i = 0; i < (round ? HELD : FIRST_HELD); i++) {
+			fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0);
+			ASSERT_LE(0, fd);
+			ASSERT_EQ(-1, connect(fd, &a.sa, len));
+			ASSERT_EQ(EINPROGRESS, errno);
+		}
+
+		ASSERT_EQ(0, write_value(TCP_SYNCOOKIES, "2"));
+		ASSERT_EQ(0, pin_to_cpu(0));
+		fd = dual_socket(0);
+		ASSERT_LE(0, fd);
+		/* The next segment is the ACK. */
+		ASSERT_EQ(0, setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off)));
+		ASSERT_EQ(0, connect(fd, &a.sa, len));
+		ASSERT_EQ(0, pin_to_cpu(1));
+		ASSERT_EQ(1, send(fd, "x", 1, 0));
+		i = accept(listener, NULL, NULL);
+		ASSERT_LE(0, i);
+		close(i);
+		close(fd);
+		ASSERT_EQ(round + 1, child->runs);
+		ASSERT_EQ(0, child->lost);
+		if (child->was_syn)
+			continue;
+		cookies++;
+		EXPECT_EQ(htonl(0x7f000006), child->rcv_saddr)
+			TH_LOG("local IPv4 address of a connection from a SYN cookie");
+		EXPECT_EQ(htonl(0x7f000006), child->daddr)
+			TH_LOG("IPv4 peer of a connection from a SYN cookie");
+	}
+	close(listener);
+	cgroup_sock__destroy(skel);
+}
+
+struct late_send {
+	struct held_send *held;
+	int fd, ret, err;
+};
+
+static void *send_late(void *arg)
+{
+	struct late_send *s = arg;
+
+	s->ret = pin_to_cpu(1);
+	if (s->ret)
+		return NULL;
+	s->held->tid = gettid();
+	s->ret = send(s->fd, "x", 1, 0);
+	s->err = errno;
+	return NULL;
+}
+
+/*
+ * send() finds an IPv4 datagram to append to, and before it takes the lock, another thread sends
+ * that datagram. The socket is connected to an IPv6 peer, so there is no IPv4 peer to send to.
+ */
+TEST_F(dual, connected_meanwhile)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int server, receiver, one = 1, zero = 0, i;
+	struct late_send s = {};
+	struct cgroup_sock *skel;
+	pthread_t thread;
+	union addr a;
+	socklen_t len;
+	char c;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	skel = open_without_programs();
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.hold_udp_sendmsg, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	skel->links.hold_udp_sendmsg = bpf_program__attach(skel->progs.hold_udp_sendmsg);
+	ASSERT_NE(NULL, skel->links.hold_udp_sendmsg);
+	s.held = &skel->bss->held_send;
+
+	server = dual_server(_metadata, &self->net, 3, 1);
+	/* Receives broadcasts, too. */
+	receiver = impatient(peer_socket(&self->net, AF_INET, SOCK_DGRAM, 0));
+	ASSERT_LE(0, receiver);
+	ASSERT_EQ(0, bind(receiver, &a.sa, make_addr(&a, "0.0.0.0", port_of(server))));
+	/* With an address of each family in the second round */
+	for (i = 0; i < 1 + self->both; i++) {
+		policy->netns = i ? self->net.cookie : 0;
+		s.fd = dual_socket(3);
+		ASSERT_LE(0, s.fd);
+		ASSERT_EQ(0, bind(s.fd, &a.sa, make_addr(&a, "::", 0)));
+		policy->netns = 0;
+		ASSERT_EQ(0, setsockopt(s.fd, SOL_SOCKET, SO_BROADCAST, &one, sizeof(one)));
+		len = make_addr(&a, PEER6, port_of(server));
+		ASSERT_EQ(0, connect(s.fd, &a.sa, len));
+		len = make_addr(&a, "::ffff:" PEER4, port_of(server));
+		ASSERT_EQ(1, sendto(s.fd, "1", 1, MSG_MORE, &a.sa, len));
+
+		memset(s.held, 0, sizeof(*s.held));
+		ASSERT_EQ(0, pthread_create(&thread, NULL, send_late, &s));
+		while (!READ_ONCE(s.held->arrived))
+			sched_yield();
+		EXPECT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &zero, sizeof(zero)));
+		WRITE_ONCE(s.held->go, true);
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		EXPECT_EQ(-1, s.ret)
+			TH_LOG("sent over IPv4 by a socket with an IPv6 peer");
+		EXPECT_EQ(ENETUNREACH, s.err);
+
+		/* Received in this order, and nothing in between. */
+		ASSERT_EQ(1, sendto(s.fd, "2", 1, 0, &a.sa, len));
+		ASSERT_EQ(1, recv(receiver, &c, 1, 0));
+		EXPECT_EQ('1', c);
+		ASSERT_EQ(1, recv(receiver, &c, 1, 0));
+		EXPECT_EQ('2', c);
+		close(s.fd);
+	}
+	close(receiver);
+	close(server);
+	cgroup_sock__destroy(skel);
+}
+
 /* Sends to a one-to-many SCTP @server of the peer. Does it arrive from the right address? */
 static void dual_send(struct __test_metadata *_metadata, int fd, int server, int way,
 		      const char *when)
@@ -6217,6 +6402,7 @@ TEST_F(hooks, ways_out)
 		{ "RDS", AF_RDS, SOCK_SEQPACKET, 0, EAFNOSUPPORT },
 		{ "RxRPC", AF_RXRPC, SOCK_DGRAM, AF_INET, EAFNOSUPPORT },
 		{ "TIPC", AF_TIPC, SOCK_DGRAM, 0, EAFNOSUPPORT },
+		{ "PPPoX", AF_PPPOX, SOCK_DGRAM, 0 /* PX_PROTO_OE */, EAFNOSUPPORT },
 		{ "L2TP", AF_INET, SOCK_DGRAM, IPPROTO_L2TP, EPROTONOSUPPORT },
 		{ "L2TP on IPv6", AF_INET6, SOCK_DGRAM, IPPROTO_L2TP, EPROTONOSUPPORT },
 		{ "UDP-Lite", AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, EPROTONOSUPPORT },

@@ -51,6 +51,21 @@ struct put_port {
 	__u32 bucket[4];	/* AF_INET6: that of the bucket that holds the port */
 };
 
+/* The last IPv6 connection that a listener accepted with a SYN cookie. */
+struct cookie_child {
+	__u32 port;		/* of the listener, in host byte order */
+	__u32 runs;
+	__u32 was_syn;		/* the memory of the request was that of a SYN's request */
+	__u32 rcv_saddr, daddr;	/* IPv4 */
+	__u32 lost;		/* requests that are not in the map */
+};
+
+/* A thread that waits at the begin of udp_sendmsg(). */
+struct held_send {
+	__u32 tid;
+	bool arrived, go;
+};
+
 /*
  * The "one IP" policy for the sockets of one network namespace. All addresses in network byte
  * order.

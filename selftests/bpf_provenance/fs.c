@@ -57,6 +57,7 @@ const char *fs_needs(enum own_fs fs)
 			"needs CONFIG_FUSE_FS, CONFIG_SQUASHFS, CONFIG_BLK_DEV_LOOP, mksquashfs",
 		[FS_FUSE]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_HUNG]	 = "needs CONFIG_FUSE_FS",
+		[FS_FUSE_SILENT] = "needs CONFIG_FUSE_FS",
 		[FS_EROFS]	 = "needs CONFIG_EROFS_FS and CONFIG_BLK_DEV_LOOP",
 		[FS_EROFS_FILE]	 = "needs CONFIG_EROFS_FS_BACKED_BY_FILE",
 	};
@@ -261,6 +262,11 @@ static int mount_erofs(bool on_device)
 	return errno == ENOTBLK ? -EOPNOTSUPP : -errno;
 }
 
+static bool is_fuse(enum own_fs fs)
+{
+	return fs == FS_FUSE || fs == FS_FUSE_HUNG || fs == FS_FUSE_SILENT;
+}
+
 static int mount_here(enum own_fs fs)
 {
 	const char *options = NULL;
@@ -270,8 +276,8 @@ static int mount_here(enum own_fs fs)
 		return -errno;
 	if (fs == FS_STALLING)
 		return mount_stalling();
-	if (fs == FS_FUSE || fs == FS_FUSE_HUNG)
-		return fuse_mount(fs == FS_FUSE_HUNG);
+	if (is_fuse(fs))
+		return fuse_mount(fs);
 	if (fs == FS_EROFS || fs == FS_EROFS_FILE)
 		return mount_erofs(fs == FS_EROFS);
 	if (kinds[fs].mkfs)
@@ -319,7 +325,7 @@ int fs_unmount(enum own_fs fs, const char *dir)
 {
 	char below[256];
 
-	if (fs == FS_FUSE || fs == FS_FUSE_HUNG)
+	if (is_fuse(fs))
 		fuse_end();
 	if (fs == FS_STALLING)
 		fs_stall(false);

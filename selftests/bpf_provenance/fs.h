@@ -19,6 +19,7 @@ enum own_fs {
 	FS_STALLING,		/* all files of @dir, on a device that fs_stall() stalls */
 	FS_FUSE,		/* contents of @dir/file at mount time */
 	FS_FUSE_HUNG,		/* the same, but a read is never answered */
+	FS_FUSE_SILENT,		/* no read is answered, or uses the page cache */
 	FS_EROFS,		/* contents of @dir/file at mount time, on a device */
 	FS_EROFS_FILE,		/* the same in @dir/image, without a device */
 };
@@ -64,7 +65,7 @@ unsigned int fuse_reads(void);
 void fuse_stop(bool stop);
 
 /* For fs_mount(): the server of FS_FUSE at the current directory, in fuse.c. */
-int fuse_mount(bool hangs);
+int fuse_mount(enum own_fs fs);
 int fuse_mount_stalling(void);
 void fuse_end(void);
 

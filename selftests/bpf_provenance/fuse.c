@@ -104,7 +104,8 @@ static void serve(int dev, enum own_fs fs)
 	struct fuse_attr_out attr = { .attr_valid = 3600 };
 	/* A stalled device does not read from the page cache. */
 	struct fuse_open_out opened = {
-		.open_flags = fs == FS_STALLING ? FOPEN_DIRECT_IO : FOPEN_KEEP_CACHE,
+		.open_flags = fs == FS_STALLING || fs == FS_FUSE_SILENT ? FOPEN_DIRECT_IO :
+									  FOPEN_KEEP_CACHE,
 	};
 	ssize_t n;
 
@@ -132,6 +133,8 @@ static void serve(int dev, enum own_fs fs)
 			__atomic_fetch_add(&gate->reads, 1, __ATOMIC_SEQ_CST);
 			if (fs == FS_FUSE_HUNG)
 				pause();
+			if (fs == FS_FUSE_SILENT)
+				break;
 			if (fs == FS_STALLING)
 				wait_while_stalled(rd->offset);
 			n = pread(content, data, rd->size < MAX_READ ? rd->size : MAX_READ,
@@ -189,9 +192,9 @@ static int mount_and_serve(enum own_fs fs)
 	return server < 0 ? -errno : 0;
 }
 
-int fuse_mount(bool hangs)
+int fuse_mount(enum own_fs fs)
 {
-	return mount_and_serve(hangs ? FS_FUSE_HUNG : FS_FUSE);
+	return mount_and_serve(fs);
 }
 
 int fuse_mount_stalling(void)

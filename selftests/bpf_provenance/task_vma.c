@@ -1727,24 +1727,22 @@ TEST_F_TIMEOUT(storm, queries, STORM_TIMEOUT)
 	if (has_symbol("__asan_load8") || has_symbol("__tsan_read8") || has_symbol("lock_acquire"))
 		queries /= 100;
 	end = now() + (seconds ?: STORM_MAX_SECONDS);
-	while (now() < end && (s->asked - s->again < queries || seconds))
+	/* Fewer of any kind are not a storm, and end with a time-out. */
+	while ((now() < end && (s->asked - s->again < queries || seconds)) ||
+	       s->passes <= 100 || s->points <= 1000 || s->unmapped <= 1000 ||
+	       READ_ONCE(storm_changes) <= 1000)
 		syscall(SYS_getppid);
 	end_storm(_metadata, self);
 
 	if (!seconds)
 		EXPECT_LE(queries, s->asked - s->again);
-	/* Otherwise nothing was tested. */
-	EXPECT_LT(100, s->passes);
-	EXPECT_LT(1000, s->points);
-	EXPECT_LT(1000, s->unmapped);
-	EXPECT_LT(1000, storm_changes);
 	TH_LOG("%llu answers, %llu times EAGAIN, %llu passes, %lu changes", s->asked - s->again,
 	       s->again, s->passes, storm_changes);
 	TH_LOG("of single addresses: %llu records, %llu without one", s->points, s->unmapped);
 }
 
 /* Syscall entry, interrupts off; the writer runs on another CPU. */
-TEST_F(storm, walks)
+TEST_F_TIMEOUT(storm, walks, STORM_TIMEOUT)
 {
 	struct storm *s = &self->skel->bss->storm;
 	double end;
@@ -1754,13 +1752,11 @@ TEST_F(storm, walks)
 	ASSERT_EQ(0, task_vma__attach(self->skel));
 	start_storm(_metadata, self);
 	end = now() + storm_seconds(STORM_SECONDS);
-	while (now() < end)
+	/* Fewer of any kind are not a storm, and end with a time-out. */
+	while (now() < end || s->walks <= 100 || s->walks_ended <= 10 || s->refused <= 10)
 		syscall(SYS_getppid);
 	end_storm(_metadata, self);
 
-	EXPECT_LT(100, s->walks);
-	EXPECT_LT(10, s->walks_ended);
-	EXPECT_LT(10, s->refused);
 	TH_LOG("%llu walks, %llu of them to the end, %llu stopped before, %llu VMAs, %lu changes",
 	       s->walks, s->walks_ended, s->refused, s->vmas, storm_changes);
 }

@@ -99,10 +99,26 @@ static void run_child(int fd, void (*fn)(int fd, void *ctx), void *ctx)
 	_exit(0);
 }
 
+/* Is there room to abandon another one? */
+static bool has_room(struct apart *a)
+{
+	bool room = false;
+	int i;
+
+	for (i = 0; i < APART_ABANDONED; i++) {
+		if (a->abandoned[i] && waitpid(a->abandoned[i], NULL, WNOHANG))
+			a->abandoned[i] = 0;
+		room |= !a->abandoned[i];
+	}
+	return room;
+}
+
 int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx)
 {
 	int fds[2], err;
 
+	if (!has_room(a))
+		return -ETIMEDOUT;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return -errno;
 	a->pid = fork();
@@ -157,6 +173,18 @@ ssize_t apart_receive(struct apart *a, void *buf, size_t size)
 	return -1;
 }
 
+static void abandon(struct apart *a)
+{
+	int i;
+
+	for (i = 0; i < APART_ABANDONED; i++) {
+		if (!a->abandoned[i]) {
+			a->abandoned[i] = a->pid;
+			return;
+		}
+	}
+}
+
 void apart_end(struct apart *a)
 {
 	int i;
@@ -169,6 +197,8 @@ void apart_end(struct apart *a)
 	close(a->fd);
 	for (i = 0; i < 100 && !waitpid(a->pid, NULL, WNOHANG); i++)
 		poll(NULL, 0, 1);
+	if (i == 100)
+		abandon(a);
 	a->pid = 0;
 }
 

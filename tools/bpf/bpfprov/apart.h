@@ -11,15 +11,18 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define APART_ABANDONED	16	/* documented in bpfprov.8 */
+
 struct apart {
 	pid_t pid;		/* 0: none */
 	int fd;
 	long vain;		/* ms of waits in vain, for earlier children too */
+	pid_t abandoned[APART_ABANDONED];	/* killed, and not ended yet; 0: free */
 };
 
 /*
  * Run @fn in a child. It has no other descriptor than @fd, and sends and receives messages
- * there. Returns 0 or a negative errno.
+ * there. Returns 0 or a negative errno; -ETIMEDOUT if too many were abandoned.
  */
 int apart_start(struct apart *a, void (*fn)(int fd, void *ctx), void *ctx);
 

@@ -5,11 +5,12 @@
  * With attr.bpf_subprog, records are self-contained and numbered: they are printed in
  * that order, and a missing number is a lost record. A record may be read after its
  * successor, which is in another CPU's ring, so records after a gap are held back for
- * a while.
+ * a while. If records were lost, a program that is loaded at the end shows the last gap.
  *
  * Without it, records have only a program's ID and tag. The rest is queried from the
  * kernel, which fails if the program is already unloaded.
  */
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,9 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "bpfprov.h"
 #include "bpftext.h"
@@ -104,6 +107,7 @@ struct event {
 	uint64_t count, last_seq;
 	uint32_t cpu;
 	bool at_end;		/* neither located by a number nor by a CPU */
+	bool at_most;		/* the count includes records that are not printed */
 };
 
 /* The current name of the task; "" if it has ended. */
@@ -161,6 +165,8 @@ static void print_json(const struct event *e, const char *comm)
 			       e->last_seq);
 		else if (!e->at_end)
 			printf(",\"cpu\":%u", e->cpu);
+		if (e->at_most)
+			printf(",\"at_most\":true");
 		printf("}\n");
 		return;
 	}
@@ -223,7 +229,8 @@ static void print_text(const struct event *e, const char *comm)
 			printf("%" PRIu64 " records, number %" PRIu64 " to %" PRIu64 "\n", e->count,
 			       e->seq, e->last_seq);
 		else if (e->at_end)
-			printf("%" PRIu64 " records after the last one\n", e->count);
+			printf("%s%" PRIu64 " records after the last one\n",
+			       e->at_most ? "at most " : "", e->count);
 		else
 			printf("%" PRIu64 " records of CPU %u\n", e->count, e->cpu);
 		return;
@@ -344,6 +351,8 @@ static struct {
 	uint64_t begin, end;		/* CLOCK_BOOTTIME: all rings were open, and read */
 	uint64_t events, lost, gone;
 	uint64_t lost_before;		/* in the rings, before stream.begin */
+	uint32_t marker;		/* ID of the program that is loaded at the end; 0: none */
+	bool complete;			/* there is no gap before it any more */
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */
 	size_t prog_count;
@@ -567,14 +576,44 @@ static void say_lost(uint64_t first, uint64_t last, uint64_t realtime)
 	print_event(&e);
 }
 
-/* Records that were lost after the last one of a ring leave no gap, and no PERF_RECORD_LOST. */
+/*
+ * Records that were lost after the last one of a ring leave no gap, and no PERF_RECORD_LOST. With
+ * bpf_subprog, these can be of other types as well.
+ */
 static void say_lost_at_end(uint64_t count)
 {
 	struct event e = { .what = LOST, .realtime = clock_ns(CLOCK_REALTIME), .count = count,
-			   .at_end = true };
+			   .at_end = true, .at_most = stream.subprog };
 
-	stream.lost += count;
+	if (!e.at_most)
+		stream.lost += count;
 	print_event(&e);
+}
+
+/*
+ * Load a program, whose record has a number, and store its ID. Returns a descriptor or -1, as
+ * without CAP_BPF. Not by libbpf, which loads others to probe the kernel.
+ */
+static int load_marker(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	union bpf_attr attr = {
+		.prog_type = BPF_PROG_TYPE_SOCKET_FILTER,
+		.insns = (uintptr_t)insns,
+		.insn_cnt = ARRAY_LEN(insns),
+		.license = (uintptr_t)"GPL",
+	};
+	struct bpf_prog_info info = {};
+	uint32_t len = sizeof(info);
+	int fd;
+
+	fd = syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+	if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &len))
+		stream.marker = info.id;
+	return fd;
 }
 
 /*
@@ -592,7 +631,7 @@ static void release(uint64_t now, bool all)
 	qsort(stream.pending, stream.count, sizeof(*stream.pending), by_order);
 	for (i = 0; i < stream.count; i++) {
 		struct pending *p = &stream.pending[i];
-		bool ignored;
+		bool ignored, is_marker;
 
 		if (!all && !(stream.subprog && p->order == stream.next) &&
 		    now < p->since + HOLD_NS)
@@ -600,9 +639,12 @@ static void release(uint64_t now, bool all)
 		ignored = all && p->e.boottime > stream.end;
 		if (stream.subprog && stream.next && p->order > stream.next && !ignored)
 			say_lost(stream.next, p->order - 1, p->e.realtime);
+		is_marker = stream.marker && p->e.text.id == stream.marker;
+		if (is_marker && stream.next)
+			stream.complete = true;
 		if (stream.subprog && p->order >= stream.next && p->e.boottime > stream.begin)
 			stream.next = p->order + 1;
-		if (ignored)
+		if (ignored || is_marker)
 			continue;
 		print_event(&p->e);
 		stream.events++;
@@ -636,7 +678,7 @@ static int follow(void)
 {
 	struct rings rings;
 	uint64_t end, now, lost;
-	int err;
+	int err, marker = -1;
 
 	stream.subprog = has_feature(BPF_SUBPROG);
 	if (!stream.subprog)
@@ -660,14 +702,23 @@ static int follow(void)
 		release(now, false);
 		fflush(stdout);
 	}
+	/* Make room for the record of the marker. */
+	rings_read(&rings, read_record, NULL);
+	if (stream.subprog && rings_lost(&rings) > rings.lost)
+		marker = load_marker();
 	/* A CPU that has taken a number may not have written its record yet. */
 	stream.end = clock_ns(CLOCK_BOOTTIME);
-	lost = rings_lost(&rings) - stream.lost_before;
+	lost = rings_lost(&rings);
 	nanosleep(&(struct timespec){ .tv_nsec = HOLD_NS }, NULL);
 	rings_read(&rings, read_record, NULL);
 	release(0, true);
-	if (lost > stream.lost)
-		say_lost_at_end(lost - stream.lost);
+	/* Those that a PERF_RECORD_LOST reported came before another record of their ring. */
+	if (!stream.subprog && lost - stream.lost_before > stream.lost)
+		say_lost_at_end(lost - stream.lost_before - stream.lost);
+	else if (stream.subprog && !stream.complete && lost > rings.lost)
+		say_lost_at_end(lost - rings.lost);
+	if (marker >= 0)
+		close(marker);
 	rings_close(&rings);
 	free(stream.pending);
 	tdestroy(stream.progs, free_prog);

@@ -285,11 +285,9 @@ static bool is_over(void)
 	return exiting() || (data.end && clock_ns(CLOCK_MONOTONIC) >= data.end);
 }
 
-/* The child read files of any user: do not trust it. */
 static bool is_valid(const struct reply *r)
 {
-	return r->err <= 0 && r->v.build_id_len <= BUILD_ID_MAX &&
-	       memchr(r->v.path, 0, sizeof(r->v.path));
+	return r->err <= 0 && mapping_is_valid(&r->v);
 }
 
 /* Returns 0 if there is a reply; -EINTR, -ETIMEDOUT if it was given up, or another -errno. */
@@ -305,6 +303,8 @@ static int look_up(struct request *q, struct reply *r)
 	if (is_among(&lookups.given_up, q->pid))
 		return -ETIMEDOUT;
 	err = lookups.apart.pid ? 0 : apart_start(&lookups.apart, serve, NULL);
+	if (err == -ETIMEDOUT)
+		data.given_up++;
 	if (err)
 		return err;
 	if (send(lookups.apart.fd, q, sizeof(*q), MSG_NOSIGNAL) == sizeof(*q) &&

@@ -4,7 +4,8 @@
  *
  * With PROCMAP_QUERY the kernel reads the build ID, even of a file that was deleted or is
  * not in this mount namespace. Without it, the text of /proc/PID/maps is parsed, and files
- * are opened through /proc/PID/map_files.
+ * are opened through /proc/PID/map_files. Either may wait for a FUSE server that does not
+ * answer, so it is done in a child process.
  */
 #include <elf.h>
 #include <errno.h>
@@ -20,14 +21,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "bpfprov.h"
 #include "maps.h"
+
+/* After that many build IDs of a process that could not be read in time, none is read. */
+#define MAX_FAILURES	2
 
 /* Of all note segments of a file. Those that exceed it are not read. */
 #define MAX_NOTES	(1 << 20)
@@ -151,6 +157,16 @@ static bool has_other_device(int fd)
 	       (fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == OVERLAYFS_SUPER_MAGIC);
 }
 
+/* Is it another file that has the inode now? Few file systems report the generation. */
+static bool is_reused(int fd, const struct file_key *key)
+{
+	/* The type is long, and file systems store an int. */
+	uint32_t version[2];
+
+	return key->generation && !ioctl(fd, FS_IOC_GETVERSION, version) &&
+	       *version != key->generation;
+}
+
 /* The first mount of the namespace of a process that its root directory reaches, "" if none. */
 static int first_mount(const char *pid, char *line, size_t size)
 {
@@ -227,6 +243,11 @@ int open_file(int pid, const char *path, const struct file_key *key, bool has_id
 	/* O_NONBLOCK: do not wait for the holder of a lease. */
 	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	close(at);
+	if (fd >= 0 && key && !has_id && is_reused(fd, key)) {
+		close(fd);
+		errno = ENOENT;
+		return -1;
+	}
 	return fd;
 }
 
@@ -374,8 +395,8 @@ static int query(struct maps *m, uint64_t addr, enum which which, struct mapping
 		.query_addr = addr,
 		.vma_name_size = sizeof(v->path),
 		.vma_name_addr = (uintptr_t)v->path,
-		.build_id_size = sizeof(v->build_id),
-		.build_id_addr = (uintptr_t)v->build_id,
+		.build_id_size = m->no_id ? 0 : sizeof(v->build_id),
+		.build_id_addr = m->no_id ? 0 : (uintptr_t)v->build_id,
 	};
 
 	if (ioctl(m->fd, PROCMAP_QUERY, &q)) {
@@ -384,7 +405,7 @@ static int query(struct maps *m, uint64_t addr, enum which which, struct mapping
 		/* The name is longer than PATH_MAX: omit it. */
 		q.vma_name_size = 0;
 		q.vma_name_addr = 0;
-		q.build_id_size = sizeof(v->build_id);
+		q.build_id_size = m->no_id ? 0 : sizeof(v->build_id);
 		if (ioctl(m->fd, PROCMAP_QUERY, &q))
 			return -errno;
 	}
@@ -405,6 +426,16 @@ static int query(struct maps *m, uint64_t addr, enum which which, struct mapping
 	return 0;
 }
 
+/*
+ * After the end of the text: is it empty now? It is if the process is a zombie or exiting, which
+ * may have cut it short, or a kernel thread.
+ */
+static bool is_empty(struct maps *m)
+{
+	rewind(m->f);
+	return getline(&m->line, &m->size, m->f) < 0;
+}
+
 /* The same from the text of /proc/PID/maps. */
 static int read_text(struct maps *m, uint64_t addr, enum which which, struct mapping *v)
 {
@@ -421,7 +452,7 @@ static int read_text(struct maps *m, uint64_t addr, enum which which, struct map
 	do {
 		errno = 0;
 		if (getline(&m->line, &m->size, m->f) < 0)
-			return errno ? -errno : -ENOENT;
+			return errno ? -errno : is_empty(m) ? -ESRCH : -ENOENT;
 		if (sscanf(m->line, "%llx-%llx %4s %llx %x:%x %llu %n",
 			   &v->start, &v->end, v->perms, &v->offset, &v->dev_major,
 			   &v->dev_minor, &v->inode, &name) < 7)
@@ -434,7 +465,7 @@ static int read_text(struct maps *m, uint64_t addr, enum which which, struct map
 	snprintf(v->path, sizeof(v->path), "%s", m->line + name);
 	v->path[strcspn(v->path, "\n")] = 0;
 	v->build_id_len = 0;
-	if (v->inode) {
+	if (v->inode && !m->no_id) {
 		snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", m->pid,
 			 v->start, v->end);
 		v->build_id_len = file_build_id(0, file, NULL, v->build_id);
@@ -455,6 +486,12 @@ int maps_find(struct maps *m, uint64_t addr, enum which which, struct mapping *v
 	return read_text(m, addr, which, v);
 }
 
+bool mapping_is_valid(const struct mapping *v)
+{
+	return v->build_id_len <= BUILD_ID_MAX && memchr(v->perms, 0, sizeof(v->perms)) &&
+	       memchr(v->path, 0, sizeof(v->path));
+}
+
 static bool is_of_file(const struct mapping *v, const uint8_t id[BUILD_ID_MAX], bool by_key)
 {
 	uint8_t padded[BUILD_ID_MAX] = {};
@@ -473,12 +510,14 @@ int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 {
 	static struct mapping v;
 	uint64_t addr = 0, start;
+	struct file_key key;
 	char path[80];
 	struct maps m;
 	int fd = -1;
 
 	if (maps_open(&m, pid, false))
 		return -1;
+	memcpy(&key, id, sizeof(key));
 	while (!maps_find(&m, addr, MAP_NEXT, &v)) {
 		addr = v.end;
 		if (!is_of_file(&v, id, by_key))
@@ -486,9 +525,10 @@ int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 		start = v.start;
 		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, v.start, v.end);
 		fd = open_file(0, path, NULL, false);
-		/* Check that it was not replaced in between. */
+		/* Check that it was not replaced in between, or the inode used again. */
 		if (fd >= 0 &&
-		    (maps_find(&m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key))) {
+		    (maps_find(&m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key) ||
+		     (by_key && is_reused(fd, &key)))) {
 			close(fd);
 			fd = -1;
 		}
@@ -555,6 +595,104 @@ static int explain(int err)
 	return BPFPROV_FAILED;
 }
 
+/* Where to continue. */
+struct walk {
+	size_t at;		/* index of the next address */
+	uint64_t addr;		/* without addresses: the end of the last mapping */
+	bool no_id;		/* do not read the build ID of the next one */
+	int failures;
+};
+
+struct found {
+	int err;
+	bool text;		/* struct maps.text */
+	struct mapping v;
+};
+
+/* In a child process. */
+static void send_mappings(int fd, void *ctx)
+{
+	static struct found f;
+	struct walk *w = ctx;
+	struct maps m;
+
+	f.err = maps_open(&m, env.pid, env.no_query);
+	if (f.err) {
+		/* -ENOENT: nothing is mapped there. */
+		if (f.err == -ENOENT)
+			f.err = -ESRCH;
+		send(fd, &f, sizeof(f), MSG_NOSIGNAL);
+		return;
+	}
+	m.no_id = w->no_id;
+	do {
+		if (env.count)
+			f.err = maps_find(&m, env.addrs[w->at++], MAP_AT, &f.v);
+		else
+			f.err = maps_find(&m, w->addr, MAP_NEXT, &f.v);
+		f.text = m.text;
+		w->addr = f.v.end;
+		m.no_id = w->failures >= MAX_FAILURES;
+	} while (send(fd, &f, sizeof(f), MSG_NOSIGNAL) > 0 &&
+		 (env.count ? w->at < env.count : !f.err));
+}
+
+/* Print the mappings. Returns the exit code. */
+static int list(bool *text)
+{
+	static struct found f;
+	int err, rc = BPFPROV_OK;
+	struct apart a = {};
+	struct walk w = {};
+	bool failed = false;
+
+	while (!env.count || w.at < env.count) {
+		err = a.pid ? 0 : apart_start(&a, send_mappings, &w);
+		if (err) {
+			say("a child process, to read files: %s", strerror(-err));
+			rc = BPFPROV_FAILED;
+			break;
+		}
+		if (apart_receive(&a, &f, sizeof(f)) != sizeof(f) || f.err > 0 ||
+		    !mapping_is_valid(&f.v)) {
+			apart_end(&a);
+			rc = BPFPROV_FAILED;
+			if (w.no_id) {
+				say("process %ld: reading its mappings took too long, or failed",
+				    env.pid);
+				break;
+			}
+			w.no_id = failed = true;
+			w.failures++;
+			continue;
+		}
+		*text = f.text;
+		if (f.err == -ENOENT && !env.count)
+			break;
+		if (f.err && f.err != -ENOENT) {
+			rc = explain(f.err);
+			break;
+		}
+		if (f.err) {
+			say("process %ld has no mapping at %llx", env.pid,
+			    (unsigned long long)env.addrs[w.at]);
+			rc = BPFPROV_FAILED;
+		} else {
+			print_mapping(&f.v);
+			if (failed)
+				say("%llx-%llx: reading the build ID took too long, or failed%s",
+				    f.v.start, f.v.end, w.failures < MAX_FAILURES ? "" :
+				    ": no further ones are read");
+		}
+		w.at++;
+		w.addr = f.v.end;
+		w.no_id = w.failures >= MAX_FAILURES;
+		failed = false;
+	}
+	apart_end(&a);
+	return rc;
+}
+
 int cmd_maps(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -563,47 +701,15 @@ int cmd_maps(int argc, char **argv)
 		.args_doc = "PID [ADDR...]",
 		.doc = doc,
 	};
-	static struct mapping v;
-	int err, rc = BPFPROV_OK;
-	uint64_t addr = 0;
-	struct maps m;
-	size_t i;
+	bool text = false;
+	int rc;
 
 	parse_args(&argp, argc, argv);
-	err = maps_open(&m, env.pid, env.no_query);
-	if (err)
-		return explain(err);
-
-	for (i = 0; i < env.count; i++) {
-		err = maps_find(&m, env.addrs[i], MAP_AT, &v);
-		if (err == -ENOENT) {
-			say("process %ld has no mapping at %llx", env.pid,
-			    (unsigned long long)env.addrs[i]);
-			rc = BPFPROV_FAILED;
-			continue;
-		}
-		if (err) {
-			rc = explain(err);
-			break;
-		}
-		print_mapping(&v);
-	}
-	while (!env.count) {
-		err = maps_find(&m, addr, MAP_NEXT, &v);
-		if (err == -ENOENT)
-			break;
-		if (err) {
-			rc = explain(err);
-			break;
-		}
-		print_mapping(&v);
-		addr = v.end;
-	}
-	if (m.text)
+	rc = list(&text);
+	if (text)
 		say("%sreduced:%s %s: build IDs are read from the files that can be opened",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN),
 		    env.no_query ? "without PROCMAP_QUERY" : "this kernel has no PROCMAP_QUERY");
-	maps_close(&m);
 	free(env.addrs);
 	if (finish_output(stdout, "standard output"))
 		return BPFPROV_FAILED;

@@ -25,6 +25,7 @@ struct mapping {
 struct maps {
 	int pid, fd;
 	bool text;			/* the kernel has no PROCMAP_QUERY */
+	bool no_id;			/* do not read build IDs */
 	FILE *f;
 	char *line;
 	size_t size;
@@ -46,6 +47,9 @@ enum which {
  * has ended, or another -errno.
  */
 int maps_find(struct maps *m, uint64_t addr, enum which which, struct mapping *v);
+
+/* Of one that a child process sent: it read files of any user, so do not trust it. */
+bool mapping_is_valid(const struct mapping *v);
 
 /*
  * Is a path of @pid a path here, too? Only if they have the same mounts, and the same root

@@ -167,6 +167,15 @@ static bool has_ended(int pidfd)
 	return poll(&p, 1, 0) > 0;
 }
 
+/* Was the cgroup removed, and perhaps made again? Then it has no processes any more. */
+static bool is_removed(int cgroup, const char *path)
+{
+	struct stat old, now;
+
+	return !fstat(cgroup, &old) && (stat(path, &now) ? errno == ENOENT :
+							   now.st_ino != old.st_ino);
+}
+
 /* The process of a thread, or 0. */
 static long process_of(long tid)
 {
@@ -285,12 +294,13 @@ static void detach(struct bpf_link **links, int cpus)
 	}
 }
 
+/* -1: no @pidfd, no @cgroup, which has this path. */
 static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, int pidfd,
-		  double *seconds, double *cpu)
+		  int cgroup, const char *path, double *seconds, double *cpu)
 {
 	double start, next = 0, t;
 	struct ring_buffer *rb;
-	bool gone = false, tty = isatty(STDERR_FILENO);
+	bool gone = false, removed = false, tty = isatty(STDERR_FILENO);
 
 	rb = ring_buffer__new(bpf_map__fd(skel->maps.ring), frames_add_sample, NULL, NULL);
 	if (!rb)
@@ -301,13 +311,14 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 	data.sampling = true;
 	for (;;) {
 		t = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
-		if (exiting() || gone || (env.seconds && t >= env.seconds))
+		if (exiting() || gone || removed || (env.seconds && t >= env.seconds))
 			break;
 		/* It continues while data arrives, until frames_add_sample() ends it. */
 		ring_buffer__poll(rb, 100);
 		frames_read_records();
 		ring_buffer__consume(rb);
 		gone = pidfd >= 0 && has_ended(pidfd);
+		removed = cgroup >= 0 && is_removed(cgroup, path);
 		if (t < next)
 			continue;
 		next = t + 1;
@@ -320,6 +331,8 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 		fprintf(stderr, "\r\033[K");
 	if (gone)
 		say("process %ld has ended", env.pid);
+	if (removed)
+		say("cgroup %s was removed", env.cgroup);
 	*seconds = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
 	detach(links, cpus);
 	data.sampling = false;
@@ -346,10 +359,13 @@ static int run(FILE *out, const char *temp, int pidfd)
 		.wakeup_watermark = 4096,
 	};
 	int cpus = libbpf_num_possible_cpus(), err, rc = BPFPROV_FAILED, cgroup = -1;
+	/* Those that are sampled. Many more can be possible, as in a virtual machine. */
+	size_t online = sysconf(_SC_NPROCESSORS_ONLN);
 	struct bpf_link **links = NULL;
 	struct profile_bpf *skel;
 	bool timer = false;
 	uint32_t zero = 0;
+	char path[PATH_MAX] = "";
 	size_t size;
 	double seconds = 0, cpu = 0;
 
@@ -357,8 +373,6 @@ static int run(FILE *out, const char *temp, int pidfd)
 	attr.bpf_subprog = data.subprog;
 	attr.ksymbol = !data.subprog;
 	if (env.cgroup) {
-		char path[PATH_MAX];
-
 		cgroup = open_cgroup(env.cgroup, path, sizeof(path));
 		if (cgroup < 0)
 			return BPFPROV_GONE;
@@ -372,7 +386,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	skel->rodata->pid_ns = own_pid_ns();
 	skel->rodata->only_cgroup = cgroup >= 0;
 	/* Room for 64 samples of maximum size per CPU, or for ten times as many usual ones. */
-	for (size = 1 << 20; size < (size_t)cpus * 64 * sizeof(struct sample);)
+	for (size = 1 << 20; size < online * 64 * sizeof(struct sample);)
 		size *= 2;
 	bpf_map__set_max_entries(skel->maps.ring, size);
 	skel->rodata->wakeup_bytes = size / 4;
@@ -410,7 +424,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	}
 	say("sampling %d CPUs at %ld Hz%s", err, env.hz,
 	    timer ? ", by a timer: the processor has no cycle counter" : "");
-	err = sample(skel, links, cpus, pidfd, &seconds, &cpu);
+	err = sample(skel, links, cpus, pidfd, cgroup, path, &seconds, &cpu);
 	if (err) {
 		say("the ring: %s", strerror(-err));
 		goto close_rings;

@@ -131,8 +131,9 @@ static void name_user(const uint32_t *order, size_t count)
 	while (j.at < count && !interrupted()) {
 		err = apart_start(&a, name_apart, &j);
 		if (err) {
-			say("a child process, to read files: %s", strerror(-err));
-			rest = NOT_STARTED;
+			say("a child process, to read files: %s",
+			    err == -ETIMEDOUT ? "too many wait for one" : strerror(-err));
+			rest = err == -ETIMEDOUT ? OVER_LIMIT : NOT_STARTED;
 			break;
 		}
 		begin = j.at;
@@ -414,7 +415,7 @@ void profile_report(double seconds, double cpu, double irq)
 		say("%" PRIu64 " processes have too many mappings: not all of their files were found",
 		    data.crowded);
 	if (binary_dropped())
-		say("%" PRIu64 " files dropped for want of room", binary_dropped());
+		say("%" PRIu64 " lookups of files dropped for want of room", binary_dropped());
 	if (data.lost_records)
 		say("%" PRIu64 " records of mappings or text lost: names can be missing or wrong",
 		    data.lost_records);

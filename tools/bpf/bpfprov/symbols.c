@@ -30,7 +30,8 @@ struct binary {
 	size_t len;			/* of the build ID; 0: id is a struct file_key */
 	char *path, *name;
 	struct file_key key;		/* of the file at @path; ino 0: not known */
-	int pid;
+	/* The latest process that mapped it, and an earlier one. -1: not known; 0: none. */
+	int pid[2];
 	enum { UNTRIED, NOT_FOUND, NOT_READABLE, TOO_LARGE, FOUND } state;
 };
 
@@ -122,13 +123,26 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	return b;
 }
 
+/*
+ * At the end, one that still runs gives access to the file. That can be the earlier one only, as a
+ * server in a container for which programs run now and then.
+ */
+static void add_process(struct binary *b, int pid)
+{
+	if (b->pid[0] == pid)
+		return;
+	if (b->pid[1] <= 0 || (kill(b->pid[1], 0) && errno == ESRCH))
+		b->pid[1] = b->pid[0];
+	b->pid[0] = pid;
+}
+
 void binary_path(struct binary *b, const char *path, int pid, const struct file_key *key)
 {
 	static const char deleted[] = " (deleted)";
 	size_t len = strlen(path);
 	char *copy, *name;
 
-	b->pid = pid;	/* the latest process is the most likely to run still */
+	add_process(b, pid);
 	if (b->path)
 		return;
 	copy = strdup(path);
@@ -270,23 +284,45 @@ static int open_debug(struct binary *b, char *path, size_t size)
 	return fd;
 }
 
+/* Is its path a path here? Not if one of its processes has other mounts. */
+static bool is_here(const struct binary *b)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(b->pid); i++)
+		if (b->pid[i] && !is_path_here(b->pid[i]))
+			return false;
+	return true;
+}
+
+/* Open the file that @pid mapped. Returns a descriptor and its path, or -1. */
+static int find_mapped(struct binary *b, int pid, char *path, size_t size)
+{
+	int fd;
+
+	if (pid <= 0)
+		return -1;
+	snprintf(path, size, "%s", b->path);
+	fd = open_if_it(b, pid, path);
+	/* Deleted and still running. */
+	if (fd < 0) {
+		snprintf(path, size, "/proc/%d/exe", pid);
+		fd = open_if_it(b, 0, path);
+	}
+	return fd < 0 ? open_mapped(pid, b->id, !b->len) : fd;
+}
+
 /* Open the file, or its debug file. Returns a descriptor and its path, or -1. */
 static int find_file(struct binary *b, char *path, size_t size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	int fd = -1;
+	size_t i;
 
 	if (b->path) {
-		snprintf(path, size, "%s", b->path);
-		fd = open_if_it(b, b->pid, path);
-		/* Deleted and still running. */
-		if (fd < 0) {
-			snprintf(path, size, "/proc/%d/exe", b->pid);
-			fd = open_if_it(b, 0, path);
-		}
-		if (fd < 0)
-			fd = open_mapped(b->pid, b->id, !b->len);
-		if (fd < 0 && is_path_here(b->pid)) {
+		for (i = 0; i < ARRAY_LEN(b->pid) && fd < 0; i++)
+			fd = find_mapped(b, b->pid[i], path, size);
+		if (fd < 0 && is_here(b)) {
 			snprintf(path, size, "%s", b->path);
 			fd = open_if_it(b, 0, path);
 		}
@@ -333,15 +369,17 @@ static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, D
 	struct binary *b = *userdata;
 	char path[2 * PATH_MAX];
 	int fd, dir;
-	size_t i;
+	size_t i, j;
 
 	fd = open_debug(b, path, sizeof(path));
 	if (fd < 0 && link && *link && !strchr(link, '/') && b->path) {
 		dir = strrchr(b->path, '/') - b->path;
 		for (i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
 			snprintf(path, sizeof(path), places[i], dir, b->path, link);
-			fd = i ? open_if(b, b->pid, path, NULL) : -1;
-			if (fd < 0 && (!i || is_path_here(b->pid)))
+			for (j = 0; i && j < ARRAY_LEN(b->pid) && fd < 0; j++)
+				if (b->pid[j] > 0)
+					fd = open_if(b, b->pid[j], path, NULL);
+			if (fd < 0 && (!i || is_here(b)))
 				fd = open_if(b, 0, path, NULL);
 			if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
 				close(fd);
@@ -467,12 +505,30 @@ static void open_current(struct binary *b)
 	current.debug_only = current.elf && has_no_text(current.elf);
 }
 
+/*
+ * Symbols without a size that mark code ($x, $a, $t) and data ($d) in these files. Another name can
+ * follow after a dot, and the instruction set on RISC-V.
+ */
+static bool is_mapping_symbol(const char *name)
+{
+	GElf_Ehdr e;
+
+	if (*name != '$' || !name[1] || !strchr("adtx", name[1]) || !gelf_getehdr(current.elf, &e))
+		return false;
+	if (e.e_machine == EM_RISCV && !strncmp(name, "$xrv", 4))
+		return true;
+	return (!name[2] || name[2] == '.') &&
+	       (e.e_machine == EM_AARCH64 || e.e_machine == EM_ARM || e.e_machine == EM_RISCV);
+}
+
 /* The symbol at @offset of the current file. */
 static const char *find_symbol(uint64_t offset, bool is_return)
 {
 	struct layout layout = {};
 	const char *name;
+	GElf_Off into;
 	GElf_Phdr p;
+	GElf_Sym sym;
 	size_t i, n;
 
 	if (!current.elf || elf_getphdrnum(current.elf, &n))
@@ -485,8 +541,11 @@ static const char *find_symbol(uint64_t offset, bool is_return)
 		if (offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
 			continue;
 		/* A symbol that has a size and ends before the address is not returned. */
-		name = dwfl_module_addrname(current.mod, offset - p.p_offset + p.p_vaddr +
-					    current.bias - is_return);
+		name = dwfl_module_addrinfo(current.mod, offset - p.p_offset + p.p_vaddr +
+					    current.bias - is_return, &into, &sym, NULL, NULL,
+					    NULL);
+		if (name && !sym.st_size && is_mapping_symbol(name))
+			return NULL;
 		if (name)
 			return name;
 	}

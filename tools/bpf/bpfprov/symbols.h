@@ -66,7 +66,7 @@ char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outc
 /* Was memory leaked, because a file was truncated while it was read? */
 bool binary_leaked(void);
 
-/* The number of calls for files beyond the limit. */
+/* The number of calls of binary_get() for files beyond the limit, which can be the same ones. */
 uint64_t binary_dropped(void);
 
 /* Longer names are cut. */

@@ -191,6 +191,18 @@ static bool known(struct fixture *f, u64 addr, const char *name, u32 id, u32 sub
 	return ret;
 }
 
+/* The same for the sample of an event without PERF_SAMPLE_TIME. */
+static bool known_without_time(struct fixture *f, u64 addr, const char *name, u32 id, u32 sub_id)
+{
+	u64 time = f->sample.time;
+	bool ret;
+
+	f->sample.time = -1;
+	ret = known(f, addr, name, id, sub_id);
+	f->sample.time = time;
+	return ret;
+}
+
 static int __test_unloaded(struct fixture *f)
 {
 	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
@@ -219,6 +231,7 @@ static int __test_time(struct fixture *f)
 	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
 	TEST_ASSERT_VAL("load", !load(f, 6, 0, ADDR + LEN, LEN, "bpf_prog_b"));
 	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("no time", known_without_time(f, ADDR, "bpf_prog_a", 5, 0));
 	f->sample.time += NSEC_PER_SEC - 1;
 	TEST_ASSERT_VAL("a second", known(f, ADDR, "bpf_prog_a", 5, 0));
 	TEST_ASSERT_VAL("unload", !unload(f, 6, 0, ADDR + LEN, LEN, "bpf_prog_b"));
@@ -441,6 +454,7 @@ static int __test_lost(struct fixture *f)
 	TEST_ASSERT_VAL("unload", !unload(f, 8, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
 	TEST_ASSERT_VAL("may be late", known(f, ADDR, "bpf_prog_a", 5, 0));
 	TEST_ASSERT_VAL("missing", machine__nr_lost_bpf(&f->machine) == 1);
+	TEST_ASSERT_VAL("no time", known_without_time(f, ADDR, "bpf_prog_a", 5, 0));
 	f->sample.time += LATE;
 	TEST_ASSERT_VAL("may be late", known(f, ADDR, "bpf_prog_a", 5, 0));
 	f->sample.time++;
