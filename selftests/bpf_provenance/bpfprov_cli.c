@@ -5129,7 +5129,7 @@ TEST_F(profile, mapping_symbols)
 		{ EM_AARCH64, "$xrv64i2p1", true },
 		{ EM_X86_64, "$x", true },
 	};
-	char dir[PATH_MAX - 128], file[ARRAY_LEN(cases)][PATH_MAX - 64], want[PATH_MAX + 64];
+	char dir[PATH_MAX - 128], file[ARRAY_LEN(cases)][PATH_MAX - 64], want[sizeof(file) + 64];
 	pid_t pid[ARRAY_LEN(cases)];
 	struct tool t;
 	size_t i;
