@@ -225,8 +225,8 @@ static bool valid_range(loff_t pos, size_t len)
  * Return: the number of bytes copied, which is less than @len at the end of the file or
  * where the next page is missing or left out; 0: @pos is at the end of the file, or
  * past it; -EFAULT: the page at @pos is missing, is not up to date, cannot be accessed
- * now or is not to be accessed (memfd_secret(), guest_memfd); -EBUSY: with @unpinned, a device may be
- * writing to it; -EOVERFLOW: no file has such an offset
+ * now or must not be accessed (memfd_secret(), guest_memfd); -EBUSY: with @unpinned, a
+ * device may be writing to it; -EOVERFLOW: no file has such an offset
  */
 ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf, size_t len,
 			    bool unpinned)
@@ -267,8 +267,9 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
  * Context: process; may sleep. The caller holds no lock that reading a file takes.
  *
  * Return: the number of bytes copied, which may be less than @len; 0: end of file;
- * -EBADF: not open for reading, or not without a user buffer; -EIO: also if a file opened with O_DIRECT refuses an
- * offset that is not aligned, and if nothing is read before the end of the file;
+ * -EBADF: not open for reading, or cannot be read into a kernel buffer (/proc/PID/mem,
+ * guest_memfd); -EIO: also if a file opened with O_DIRECT refuses an offset that is not
+ * aligned, and if nothing is read before the end of the file;
  * -EFAULT: memfd_secret(); -EOVERFLOW: no file has such an offset; else an error of
  * the file system
  */

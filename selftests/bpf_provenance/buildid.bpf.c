@@ -186,7 +186,8 @@ int BPF_PROG(on_remove, struct folio *folio)
 SEC("?fentry/folio_add_lru")
 int BPF_PROG(on_collapse, struct folio *folio)
 {
-	if (on_target() && folio->mapping && folio->mapping->host->i_ino == inode_nr) {
+	if (on_target() && inode_nr && folio->mapping &&
+	    folio->mapping->host->i_ino == inode_nr) {
 		take_stack(ctx);
 		collapsed++;
 	}
@@ -348,10 +349,11 @@ int BPF_PROG(on_opened, struct file *file, int mask)
 SEC("?lsm.s/inode_setattr")
 int BPF_PROG(on_setattr, struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)
 {
+	struct inode *inode = dentry->d_inode;
 	struct vm_area_struct *vma;
 	struct file *file;
 
-	if (!on_target() || dentry->d_inode->i_ino != inode_nr)
+	if (!on_target() || !inode || inode->i_ino != inode_nr)
 		return 0;
 	bpf_for_each(task_vma, vma, bpf_get_current_task_btf(), 0) {
 		file = vma->vm_file;

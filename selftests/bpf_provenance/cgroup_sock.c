@@ -5192,6 +5192,7 @@ TEST_F(dual, syn_cookie)
 struct late_send {
 	struct held_send *held;
 	int fd, ret, err;
+	bool done;
 };
 
 static void *send_late(void *arg)
@@ -5199,11 +5200,12 @@ static void *send_late(void *arg)
 	struct late_send *s = arg;
 
 	s->ret = pin_to_cpu(1);
-	if (s->ret)
-		return NULL;
-	s->held->tid = gettid();
-	s->ret = send(s->fd, "x", 1, 0);
-	s->err = errno;
+	if (!s->ret) {
+		s->held->tid = gettid();
+		s->ret = send(s->fd, "x", 1, 0);
+		s->err = errno;
+	}
+	WRITE_ONCE(s->done, true);
 	return NULL;
 }
 
@@ -5251,12 +5253,14 @@ TEST_F(dual, connected_meanwhile)
 		ASSERT_EQ(1, sendto(s.fd, "1", 1, MSG_MORE, &a.sa, len));
 
 		memset(s.held, 0, sizeof(*s.held));
+		s.done = false;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, send_late, &s));
-		while (!READ_ONCE(s.held->arrived))
+		while (!READ_ONCE(s.held->arrived) && !READ_ONCE(s.done))
 			sched_yield();
 		EXPECT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &zero, sizeof(zero)));
 		WRITE_ONCE(s.held->go, true);
 		ASSERT_EQ(0, pthread_join(thread, NULL));
+		ASSERT_TRUE(s.held->arrived);
 		EXPECT_EQ(-1, s.ret)
 			TH_LOG("sent over IPv4 by a socket with an IPv6 peer");
 		EXPECT_EQ(ENETUNREACH, s.err);

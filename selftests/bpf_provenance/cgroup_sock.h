@@ -60,7 +60,7 @@ struct cookie_child {
 	__u32 lost;		/* requests that are not in the map */
 };
 
-/* A thread that waits at the begin of udp_sendmsg(). */
+/* A thread that waits at the start of udp_sendmsg(). */
 struct held_send {
 	__u32 tid;
 	bool arrived, go;

@@ -445,7 +445,7 @@ static void subtest_collapsed_file(void)
 {
 #ifdef __x86_64__
 	/* mov $SYS_madvise,%eax; syscall; ret */
-	static const char code[] = { 0xb8, SYS_madvise, 0, 0, 0, 0x0f, 0x05, 0xc3 };
+	static const unsigned char code[] = { 0xb8, SYS_madvise, 0, 0, 0, 0x0f, 0x05, 0xc3 };
 	const size_t huge = 2 << 20;
 	int (*call)(void *addr, size_t len, int advice);
 	struct build_id_fixes *skel;

@@ -70,7 +70,7 @@ int inode_after_destroy(void *ctx)
 	return inode ? inode->i_ino : 0;
 }
 
-/* What a kfunc returns without a reference of its own ends with its argument. */
+/* A pointer returned without a reference of its own is invalid once its argument is. */
 SEC("?lsm.s/file_open")
 __failure __msg("invalid mem access 'scalar'")
 int BPF_PROG(real_inode_after_destroy, struct file *opened)
