@@ -19,7 +19,7 @@ enum own_fs {
 	FS_STALLING,		/* all files of @dir, on a device that fs_stall() stalls */
 	FS_FUSE,		/* contents of @dir/file at mount time */
 	FS_FUSE_HUNG,		/* the same, but a read is never answered */
-	FS_FUSE_SILENT,		/* no read is answered, or uses the page cache */
+	FS_FUSE_SILENT,		/* reads bypass the page cache and are never answered */
 	FS_EROFS,		/* contents of @dir/file at mount time, on a device */
 	FS_EROFS_FILE,		/* the same in @dir/image, without a device */
 };

@@ -156,7 +156,7 @@ static void serve(int dev, enum own_fs fs)
 	_exit(0);
 }
 
-static int mount_and_serve(enum own_fs fs)
+int fuse_mount(enum own_fs fs)
 {
 	char options[64];
 	struct stat st;
@@ -192,14 +192,9 @@ static int mount_and_serve(enum own_fs fs)
 	return server < 0 ? -errno : 0;
 }
 
-int fuse_mount(enum own_fs fs)
-{
-	return mount_and_serve(fs);
-}
-
 int fuse_mount_stalling(void)
 {
-	return mount_and_serve(FS_STALLING);
+	return fuse_mount(FS_STALLING);
 }
 
 void fuse_stop(bool stop)

@@ -205,7 +205,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!copy || !parse_redirect(copy, &p->redirect[p->redirects]))
 			argp_error(state, "--map %s is not localhost:PORT=ADDR:PORT", arg);
 		if (is_redirected(p, &p->redirect[p->redirects]))
-			argp_error(state, "--map %s is a second one of its port", arg);
+			argp_error(state, "--map %s: this port is already mapped", arg);
 		free(copy);
 		p->redirects++;
 		return 0;
@@ -593,8 +593,8 @@ static bool is_hook_missing(const char *dir, size_t i, const struct policy *p)
 }
 
 /*
- * Has the cgroup the path of its policy here? A process in another cgroup or mount namespace
- * may have stored the path: here it can be missing, or that of another cgroup.
+ * Does the path of the policy lead to this cgroup here? A process in another cgroup or mount
+ * namespace may have stored the path: here it can be missing, or that of another cgroup.
  */
 static bool is_here(const char *id, const struct policy *p)
 {
@@ -641,6 +641,7 @@ static bool is_gone(const char *dir, const char *id, const struct policy *p)
 
 	if (is_here(id, p))
 		return false;
+	/* ESTALE is also the error if an LSM denies the lookup, or too many files are open. */
 	err = find_id(strtoull(id, NULL, 10));
 	if (!err || err == ESTALE)
 		return err == ESTALE;
@@ -979,7 +980,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 		fprintf(f, "%s:%u\n", ip4 ? "" : "]", ntohs(r->to_port));
 	}
 	for (i = 0; i < p.allowed && i < MAX_ALLOWED; i++) {
-		bool ip4 = p.allow[i].ip[2] == htonl(0xffff);
+		bool ip4 = is_mapped(p.allow[i].ip);
 
 		fprintf(f, "  allow-localhost %s", ip4 ? "" : "[");
 		print_ip(f, p.allow[i].ip);
@@ -1001,7 +1002,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 		if (is_here(id, &p))
 			list_later(s, &p);
 		else
-			fprintf(f, "  in another namespace: its sockets are not listed\n");
+			fputs("  removed, or in another namespace: its sockets are not listed\n", f);
 	}
 	if (state == NOT_WHOLE) {
 		say("%s: not all hooks are attached: confine it again", p.cgroup);

@@ -107,7 +107,7 @@ struct event {
 	uint64_t count, last_seq;
 	uint32_t cpu;
 	bool at_end;		/* neither located by a number nor by a CPU */
-	bool at_most;		/* the count includes records that are not printed */
+	bool at_most;		/* the count may include other types, and numbered gaps */
 };
 
 /* The current name of the task; "" if it has ended. */
@@ -228,9 +228,10 @@ static void print_text(const struct event *e, const char *comm)
 		if (e->seq)
 			printf("%" PRIu64 " records, number %" PRIu64 " to %" PRIu64 "\n", e->count,
 			       e->seq, e->last_seq);
+		else if (e->at_most)
+			printf("at most %" PRIu64 " more records\n", e->count);
 		else if (e->at_end)
-			printf("%s%" PRIu64 " records after the last one\n",
-			       e->at_most ? "at most " : "", e->count);
+			printf("%" PRIu64 " records after the last one\n", e->count);
 		else
 			printf("%" PRIu64 " records of CPU %u\n", e->count, e->cpu);
 		return;
@@ -352,7 +353,7 @@ static struct {
 	uint64_t events, lost, gone;
 	uint64_t lost_before;		/* in the rings, before stream.begin */
 	uint32_t marker;		/* ID of the program that is loaded at the end; 0: none */
-	bool complete;			/* there is no gap before it any more */
+	bool complete;			/* the marker was read: all gaps before it are known */
 	bool no_memory;
 	void *progs;			/* of the reduced form: a tree of struct prog */
 	size_t prog_count;
@@ -591,8 +592,8 @@ static void say_lost_at_end(uint64_t count)
 }
 
 /*
- * Load a program, whose record has a number, and store its ID. Returns a descriptor or -1, as
- * without CAP_BPF. Not by libbpf, which loads others to probe the kernel.
+ * Load a program, whose record has a number, and store its ID. Returns a descriptor, or -1 if it is
+ * not allowed. Not by libbpf, which loads others to probe the kernel.
  */
 static int load_marker(void)
 {

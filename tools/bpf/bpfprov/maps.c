@@ -157,7 +157,7 @@ static bool has_other_device(int fd)
 	       (fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == OVERLAYFS_SUPER_MAGIC);
 }
 
-/* Is it another file that has the inode now? Few file systems report the generation. */
+/* Was the inode reused for another file? Few file systems report the generation. */
 static bool is_reused(int fd, const struct file_key *key)
 {
 	/* The type is long, and file systems store an int. */
@@ -489,7 +489,7 @@ int maps_find(struct maps *m, uint64_t addr, enum which which, struct mapping *v
 bool mapping_is_valid(const struct mapping *v)
 {
 	return v->build_id_len <= BUILD_ID_MAX && memchr(v->perms, 0, sizeof(v->perms)) &&
-	       memchr(v->path, 0, sizeof(v->path));
+	       !v->perms[strspn(v->perms, "rwxsp-")] && memchr(v->path, 0, sizeof(v->path));
 }
 
 static bool is_of_file(const struct mapping *v, const uint8_t id[BUILD_ID_MAX], bool by_key)

@@ -359,8 +359,8 @@ static int run(FILE *out, const char *temp, int pidfd)
 		.wakeup_watermark = 4096,
 	};
 	int cpus = libbpf_num_possible_cpus(), err, rc = BPFPROV_FAILED, cgroup = -1;
-	/* Those that are sampled. Many more can be possible, as in a virtual machine. */
-	size_t online = sysconf(_SC_NPROCESSORS_ONLN);
+	/* Only online CPUs are sampled; in a VM many more can be possible. */
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
 	struct bpf_link **links = NULL;
 	struct profile_bpf *skel;
 	bool timer = false;
@@ -386,7 +386,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	skel->rodata->pid_ns = own_pid_ns();
 	skel->rodata->only_cgroup = cgroup >= 0;
 	/* Room for 64 samples of maximum size per CPU, or for ten times as many usual ones. */
-	for (size = 1 << 20; size < online * 64 * sizeof(struct sample);)
+	for (size = 1 << 20; online > 0 && size < online * 64 * sizeof(struct sample);)
 		size *= 2;
 	bpf_map__set_max_entries(skel->maps.ring, size);
 	skel->rodata->wakeup_bytes = size / 4;

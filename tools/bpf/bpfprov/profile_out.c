@@ -132,7 +132,7 @@ static void name_user(const uint32_t *order, size_t count)
 		err = apart_start(&a, name_apart, &j);
 		if (err) {
 			say("a child process, to read files: %s",
-			    err == -ETIMEDOUT ? "too many wait for one" : strerror(-err));
+			    err == -ETIMEDOUT ? "too many of them hang" : strerror(-err));
 			rest = err == -ETIMEDOUT ? OVER_LIMIT : NOT_STARTED;
 			break;
 		}

@@ -153,8 +153,8 @@ static bool is_read(int tid)
 	while (low < high) {
 		middle = (low + high) / 2;
 		order = compare_tables(tid, list.tables[middle]);
-		if (!order)
-			return true;
+		if (!order)	/* the same ID can be another task now */
+			return list.tables[middle] != tid;
 		if (order == 1) {		/* less */
 			high = middle;
 		} else if (order == 2) {	/* greater */

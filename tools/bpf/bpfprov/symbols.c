@@ -131,7 +131,7 @@ static void add_process(struct binary *b, int pid)
 {
 	if (b->pid[0] == pid)
 		return;
-	if (b->pid[1] <= 0 || (kill(b->pid[1], 0) && errno == ESRCH))
+	if (b->pid[0] > 0 && (b->pid[1] <= 0 || (kill(b->pid[1], 0) && errno == ESRCH)))
 		b->pid[1] = b->pid[0];
 	b->pid[0] = pid;
 }
@@ -540,7 +540,7 @@ static const char *find_symbol(uint64_t offset, bool is_return)
 			return NULL;
 		if (offset < p.p_offset || offset - p.p_offset >= p.p_filesz)
 			continue;
-		/* A symbol that has a size and ends before the address is not returned. */
+		/* dwfl_module_addrinfo() ignores sized symbols that end before the address. */
 		name = dwfl_module_addrinfo(current.mod, offset - p.p_offset + p.p_vaddr +
 					    current.bias - is_return, &into, &sym, NULL, NULL,
 					    NULL);
