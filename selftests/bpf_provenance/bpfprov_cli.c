@@ -5723,6 +5723,8 @@ static int data_start(struct image *m, int *go)
 	m->pid = fork();
 	if (!m->pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* As in spin_mapped(). */
+		prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 		if (map_copy(&c, m->file) || mprotect(c.image, c.size, PROT_READ) ||
 		    write(ready[1], "", 1) != 1 || read(start[0], &byte, 1) != 1)
 			_exit(1);
