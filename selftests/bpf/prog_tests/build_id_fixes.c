@@ -10,6 +10,7 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "build_id_fixes.skel.h"
