@@ -4445,32 +4445,63 @@ TEST_F(profile, not_elf)
 	tool_free(&t);
 }
 
+/* A file system on a directory of its own. */
+struct mounted {
+	enum own_fs fs;
+	char dir[PATH_MAX - 128];
+	char file[PATH_MAX - 64];
+};
+
+/*
+ * Mount it, with a copy of this program as @m->file: with @unique, this program, which runs too,
+ * cannot be found instead. Returns 0 or a negative errno, see fs_mount().
+ */
+static int mount_copy(struct mounted *m, enum own_fs fs, bool unique)
+{
+	int err = -EIO;
+
+	m->fs = fs;
+	if (scratch_dir(m->dir, sizeof(m->dir)))
+		return err;
+	snprintf(m->file, sizeof(m->file), "%s/file", m->dir);
+	if (!copy_file("/proc/self/exe", m->file) && (!unique || !change_build_id(m->file)))
+		err = fs_mount(fs, m->dir);
+	if (err) {
+		fs_unmount(fs, m->dir);
+		rmdir(m->dir);
+	}
+	return err;
+}
+
+/* Unmount it. Its last user may still be exiting. */
+static int unmount_copy(struct mounted *m)
+{
+	double end = now() + 20 * timeout_scale();
+	int err;
+
+	while ((err = fs_unmount(m->fs, m->dir)) == -EBUSY && now() < end)
+		sched_yield();
+	return err ?: rmdir(m->dir);
+}
+
 /* Code on a file system that no longer answers: the profile is written without its names. */
 TEST_F_TIMEOUT(profile, hung_server, 240)
 {
-	char dir[PATH_MAX - 128], file[PATH_MAX - 64];
+	struct mounted m;
 	int err, ready[2];
 	struct tool t;
 	pid_t pid;
 	char c;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(file, sizeof(file), "%s/file", dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
-	/* This program, which runs too, must not be found instead. */
-	ASSERT_EQ(0, change_build_id(file));
-	err = fs_mount(FS_FUSE, dir);
-	if (err) {
-		fs_unmount(FS_FUSE, dir);
-		rmdir(dir);
-		ASSERT_EQ(-EOPNOTSUPP, err);
-		SKIP(return, "needs CONFIG_FUSE_FS");
-	}
+	err = mount_copy(&m, FS_FUSE, true);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_FUSE));
+	ASSERT_EQ(0, err);
 	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
 	pid = fork();
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		spin_mapped(file, ready[1]);
+		spin_mapped(m.file, ready[1]);
 	}
 	EXPECT_EQ(1, read(ready[0], &c, 1));
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "3", "-p", PID(pid),
@@ -4480,13 +4511,12 @@ TEST_F_TIMEOUT(profile, hung_server, 240)
 	EXPECT_TRUE(ends_within(&t, 120)) TH_LOG("it waits for the server");
 	fuse_stop(false);
 	end_process(pid);
-	EXPECT_EQ(0, fs_unmount(FS_FUSE, dir));
+	EXPECT_EQ(0, unmount_copy(&m));
 	EXPECT_EQ(OK, tool_end(&t));
 	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"file over the limits of time or memory\""))
 		TH_LOG("%s", t.errors);
 	EXPECT_LT(0, json_number(t.out, "samples"));
 	tool_free(&t);
-	rmdir(dir);
 }
 
 /* A library that is deleted, as by an upgrade, while a process still uses it. */
@@ -4535,17 +4565,6 @@ static long long count_outcome(const char *json, const char *outcome)
 	}
 	free(line);
 	return sum;
-}
-
-/* Unmount a file system whose last user may still be exiting. */
-static int unmount(enum own_fs fs, const char *dir)
-{
-	double end = now() + 20 * timeout_scale();
-	int err;
-
-	while ((err = fs_unmount(fs, dir)) == -EBUSY && now() < end)
-		sched_yield();
-	return err;
 }
 
 /* A child process in spin_mapped(); -1: it does not get there. */
@@ -4640,30 +4659,24 @@ TEST_F_TIMEOUT(profile, given_up, 240)
 		{ FS_FUSE, "build ID not kept, and file not found" },
 		{ FS_STALLING, "build ID not read yet, and file not found" },
 	};
-	char dir[PATH_MAX - 128], file[PATH_MAX - 64];
 	const char *outcome;
+	struct mounted m;
 	struct tool t;
 	int err, ran = 0;
 	pid_t pid;
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(cases); i++) {
-		ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-		snprintf(file, sizeof(file), "%s/file", dir);
-		ASSERT_EQ(0, copy_file("/proc/self/exe", file));
-		ASSERT_EQ(0, change_build_id(file));
-		err = fs_mount(cases[i].fs, dir);
-		if (err) {
-			fs_unmount(cases[i].fs, dir);
-			rmdir(dir);
-			ASSERT_EQ(-EOPNOTSUPP, err);
+		err = mount_copy(&m, cases[i].fs, true);
+		if (err == -EOPNOTSUPP) {
 			TH_LOG("left out: %s", fs_needs(cases[i].fs));
 			continue;
 		}
+		ASSERT_EQ(0, err);
 		ran++;
-		pid = spawn_mapped(file);
+		pid = spawn_mapped(m.file);
 		ASSERT_LT(0, pid);
-		ASSERT_TRUE(drop_header(file));
+		ASSERT_TRUE(drop_header(m.file));
 		stall(cases[i].fs, true);
 		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "3", "-p",
 								 PID(pid), "--format", "json")));
@@ -4677,8 +4690,7 @@ TEST_F_TIMEOUT(profile, given_up, 240)
 								  cases[i].outcome;
 		EXPECT_LT(0, count_outcome(t.out, outcome)) TH_LOG("%s: %s", outcome, t.errors);
 		tool_free(&t);
-		EXPECT_EQ(0, unmount(cases[i].fs, dir));
-		rmdir(dir);
+		EXPECT_EQ(0, unmount_copy(&m));
 	}
 	if (!ran)
 		SKIP(return, "%s", fs_needs(FS_FUSE));
@@ -4703,28 +4715,25 @@ static int count_children(pid_t pid)
 
 /*
  * Processes that map a file whose server receives requests and does not answer: a child process
- * that waits for one cannot be killed. This takes more than a minute: the time of 16 lookups.
+ * that waits for one cannot be killed. The first three lookups take 10 s each, all later ones
+ * less.
  */
 TEST_F_TIMEOUT(profile, abandoned, 240)
 {
-	char dir[PATH_MAX - 128], file[PATH_MAX - 64], line[256];
 	long given_up = 0;
 	pid_t pid[SILENT];
+	struct mounted m;
+	char line[256];
 	struct tool t;
 	void *page;
 	int i, err, fd;
+	double begun;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(file, sizeof(file), "%s/file", dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
-	err = fs_mount(FS_FUSE_SILENT, dir);
-	if (err) {
-		fs_unmount(FS_FUSE_SILENT, dir);
-		rmdir(dir);
-		ASSERT_EQ(-EOPNOTSUPP, err);
+	err = mount_copy(&m, FS_FUSE_SILENT, false);
+	if (err == -EOPNOTSUPP)
 		SKIP(return, "%s", fs_needs(FS_FUSE_SILENT));
-	}
-	fd = open(file, O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(0, err);
+	fd = open(m.file, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, fd);
 	page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 	ASSERT_NE(MAP_FAILED, page);
@@ -4737,22 +4746,23 @@ TEST_F_TIMEOUT(profile, abandoned, 240)
 			_exit(0);
 		}
 	}
+	begun = now();
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "600")));
 	EXPECT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_GT(10 * MAX_ABANDONED, now() - begun) TH_LOG("ten seconds for each lookup");
 	EXPECT_EQ(MAX_ABANDONED, count_children(t.pid));
 	kill(t.pid, SIGINT);
 	EXPECT_TRUE(ends_within(&t, 60));
 	for (i = 0; i < SILENT; i++)
 		end_process(pid[i]);
 	munmap(page, 4096);
-	EXPECT_EQ(0, unmount(FS_FUSE_SILENT, dir));
+	EXPECT_EQ(0, unmount_copy(&m));
 	EXPECT_EQ(OK, tool_end(&t));
 	if (find_line(t.errors, " lookups in /proc took too long", "", line, sizeof(line)))
 		sscanf(line, "bpfprov profile: %ld ", &given_up);
 	/* This process is one, too. */
 	EXPECT_LE(SILENT + 1, given_up) TH_LOG("%s", t.errors);
 	tool_free(&t);
-	rmdir(dir);
 }
 
 /* Mappings of a file whose build ID cannot be read, as its server does not answer. */
@@ -4764,29 +4774,24 @@ TEST_F_TIMEOUT(profile, abandoned, 240)
  */
 TEST_F_TIMEOUT(maps, hung_server, 120)
 {
-	char dir[PATH_MAX - 128], file[PATH_MAX - 64], line[PATH_MAX];
+	char line[PATH_MAX];
 	int i, err, fd, said = 0, listed = 0;
 	void *page[HUNG_MAPPINGS];
+	struct mounted m;
 	const char *p;
 	struct tool t;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(file, sizeof(file), "%s/file", dir);
-	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
-	err = fs_mount(FS_FUSE, dir);
-	if (err) {
-		fs_unmount(FS_FUSE, dir);
-		rmdir(dir);
-		ASSERT_EQ(-EOPNOTSUPP, err);
+	err = mount_copy(&m, FS_FUSE, false);
+	if (err == -EOPNOTSUPP)
 		SKIP(return, "%s", fs_needs(FS_FUSE));
-	}
-	fd = open(file, O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(0, err);
+	fd = open(m.file, O_RDONLY | O_CLOEXEC);
 	for (i = 0; i < HUNG_MAPPINGS; i++) {
 		page[i] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 		ASSERT_NE(MAP_FAILED, page[i]);
 	}
 	close(fd);
-	ASSERT_TRUE(drop_header(file));
+	ASSERT_TRUE(drop_header(m.file));
 	fuse_stop(true);
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("maps", PID(getpid()))));
 	EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("it waits for the server");
@@ -4796,7 +4801,7 @@ TEST_F_TIMEOUT(maps, hung_server, 120)
 					  sizeof(line)));)
 		said++;
 	EXPECT_EQ(2, said) TH_LOG("%s", t.errors);
-	for (p = t.out; (p = find_line(p, file, " - ", line, sizeof(line)));)
+	for (p = t.out; (p = find_line(p, m.file, " - ", line, sizeof(line)));)
 		listed++;
 	EXPECT_EQ(HUNG_MAPPINGS, listed);
 	/* The lowest and the highest ones. */
@@ -4806,8 +4811,7 @@ TEST_F_TIMEOUT(maps, hung_server, 120)
 	tool_free(&t);
 	for (i = 0; i < HUNG_MAPPINGS; i++)
 		munmap(page[i], 4096);
-	EXPECT_EQ(0, unmount(FS_FUSE, dir));
-	rmdir(dir);
+	EXPECT_EQ(0, unmount_copy(&m));
 }
 
 /* Append a section to an ELF file. */
@@ -5303,48 +5307,43 @@ TEST_F_TIMEOUT(profile, reused_inode, 120)
 		[REUSED] = "file without build ID not found",
 		[MAPPED] = "file without build ID not found",
 	};
-	char dir[PATH_MAX - 128], file[PATH_MAX - 64], want[PATH_MAX + 64];
+	char want[PATH_MAX + 64];
+	struct mounted m;
 	enum reuse reuse;
 	int err, ready[2];
 	struct tool t;
 	pid_t pid;
 	char c;
 
-	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
-	snprintf(file, sizeof(file), "%s/file", dir);
-	err = fs_mount(FS_EXT4_128, dir);
-	if (err) {
-		fs_unmount(FS_EXT4_128, dir);
-		rmdir(dir);
-		ASSERT_EQ(-EOPNOTSUPP, err);
+	err = mount_copy(&m, FS_EXT4_128, false);
+	if (err == -EOPNOTSUPP)
 		SKIP(return, "%s", fs_needs(FS_EXT4_128));
-	}
+	ASSERT_EQ(0, err);
 	for (reuse = KEPT; reuse <= MAPPED; reuse++) {
-		ASSERT_EQ(0, copy_file("/proc/self/exe", file));
-		ASSERT_EQ(0, drop_notes(file));
+		ASSERT_EQ(0, copy_file("/proc/self/exe", m.file));
+		ASSERT_EQ(0, drop_notes(m.file));
 		ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
 		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
 								 "--format", "json")));
 		ASSERT_TRUE(tool_says(&t, " Hz"));
 		pid = fork();
 		if (!pid)
-			spin_reused(file, reuse, ready[1]);
+			spin_reused(m.file, reuse, ready[1]);
 		close(ready[1]);
 		EXPECT_EQ(1, read(ready[0], &c, 1));
 		kill(t.pid, SIGINT);
 		EXPECT_EQ(OK, tool_end(&t));
 		end_process(pid);
 		close(ready[0]);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s\"", file,
+		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s\"", m.file,
 			 outcomes[reuse]);
 		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"", file);
+		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"", m.file);
 		EXPECT_EQ(reuse == KEPT, !!strstr(t.out, want)) TH_LOG("case %d", reuse);
 		tool_free(&t);
-		unlink(file);
+		unlink(m.file);
 	}
-	EXPECT_EQ(0, unmount(FS_EXT4_128, dir));
-	rmdir(dir);
+	EXPECT_EQ(0, unmount_copy(&m));
 }
 
 /* No child process can be created to read files: that is the reason that is counted. */

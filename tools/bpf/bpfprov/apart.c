@@ -21,7 +21,7 @@
 /* Wait that long for a message; but after TIME_TOTAL of waits in vain, only TIME_SHORT. */
 #define TIME_LIMIT	10000
 #define TIME_SHORT	100
-#define TIME_TOTAL	60000
+#define TIME_TOTAL	30000
 
 static int alive_fd = -1;
 static rlim_t base, mapped;	/* bytes: of the child when it began, of files */

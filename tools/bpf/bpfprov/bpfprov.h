@@ -13,6 +13,8 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+#define CGROUPFS "/sys/fs/cgroup"
+
 /* Exit codes: part of the interface, see bpfprov.8. */
 enum {
 	BPFPROV_OK	= 0,

@@ -30,7 +30,6 @@
 #define BPFFS		"/sys/fs/bpf"
 #define CONFINE_DIR	BPFFS "/bpfprov"
 #define BPFFS_MAGIC	0xcafe4a11
-#define CGROUPFS	"/sys/fs/cgroup"
 #ifndef FILEID_KERNFS
 #define FILEID_KERNFS	0xfe
 #endif
@@ -1076,7 +1075,7 @@ static int own_cgroup(char *path, size_t size)
 		if (strncmp(line, "0::/", 4) || !line[len])
 			continue;
 		line[len] = 0;
-		snprintf(path, size, "/sys/fs/cgroup%s", line + 3);
+		snprintf(path, size, CGROUPFS "%s", line + 3);
 	}
 	if (f)
 		fclose(f);
@@ -1105,7 +1104,7 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 	snprintf(id, id_size, "%.20s", digits);
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
 	if (*digits && !digits[strspn(digits, "0123456789")] && !access(dir, F_OK)) {
-		snprintf(path, size, "/sys/fs/cgroup/%s", name);
+		snprintf(path, size, CGROUPFS "/%s", name);
 		/* A cgroup's name can consist of digits. */
 		if (digits != name || (access(name, F_OK) && access(path, F_OK)))
 			return -1;

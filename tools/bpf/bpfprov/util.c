@@ -15,8 +15,6 @@
 
 #include "bpfprov.h"
 
-#define CGROUPFS	"/sys/fs/cgroup"
-
 static int signals;
 static char unlink_path[PATH_MAX];
 
