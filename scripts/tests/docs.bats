@@ -187,6 +187,11 @@ guest_docs()
 	[ $n = 9 ]
 }
 
+@test "docs: the counts of make run in README.md are those of all rows of vmtest/expect.base" {
+	[ "$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 + \2 + \3/p' "$TOP/README.md" | xargs expr)" = \
+		"$(grep -vc '^#' "$TOP/vmtest/expect.base")" ]
+}
+
 @test "docs: README.md has at most 6 KB" {
 	[ "$(wc -c <"$TOP/README.md")" -le 6144 ]
 }
