@@ -5,13 +5,13 @@
 # A hook runs with git's variables set, which would redirect every git below.
 # shellcheck disable=SC2046
 unset $(git rev-parse --local-env-vars 2>/dev/null)
-# Nor are the options of a make that calls this meant for those below: make BUILD=DIR.
+# Drop the options of a calling make (make BUILD=DIR): child makes must not get them.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 PATH=$PATH:/usr/sbin:/sbin
 # cd prints with it; in some locales the clock has a comma, and sort another order.
 unset CDPATH
 export LC_ALL=C.UTF-8
-# A program that ends in its own way at Ctrl-C does not end the script that runs it.
+# Without this, a child that handles Ctrl-C itself would not stop the script.
 trap 'exit 130' INT
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -32,7 +32,8 @@ warn() { printf 'warning: %s\n' "$*" >&2; }
 die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
 # with_progress DESCRIBE CMD...: runs CMD. While it runs, a line every 15 s has the output of
-# the function DESCRIBE, which can use the local variables of the caller.
+# the function DESCRIBE, which can use the local variables of the caller. PROGRESS_SECONDS: for
+# the tests.
 with_progress()
 {
 	local describe=$1 printer rc=0 ended
@@ -96,8 +97,8 @@ plain_git()
 		git -c core.autocrlf=false -c gc.auto=0 -c advice.detachedHead=false "$@"
 }
 
-# worktree DIR COMMIT: a checkout of build/linux's in DIR, which COMMIT is only for one
-# that is made: the first time, or because build/linux was made again and does not list it.
+# worktree DIR COMMIT: make DIR a worktree of build/linux. COMMIT is checked out only if it is
+# created.
 worktree()
 {
 	local part=$1.part

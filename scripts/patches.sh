@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Sourced by scripts/series and scripts/mail: reads patches/.
+# Sourced by scripts/series, bisect, mail, rebase, series-test and style: reads patches/.
 # shellcheck shell=bash
 
 # patch_list: every patch in order.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2016  # for the scripts that are written
-# scripts/ci with a runner and a build that only record how they were called: no VM.
+# scripts/ci with a runner and a build that only record how they were called: no guest.
 
 # A checkout with two tests; one of them ends base.
 setup()
@@ -31,6 +31,7 @@ setup()
 	script fuzz 'echo "1 passed, 0 failed, 0 skipped"'
 	script fetch 'case $1 in root) echo / ;; esac'
 	script series ':'
+	script bisect ':'
 	script build 'echo "build $*" >>"$CALLS"; mkdir -p "$BUILD/out/$2"; touch "$BUILD/out/$2/built"'
 	cat >"$top/vmtest/vmtest.sh" <<-'X'
 		#!/bin/bash
@@ -207,7 +208,7 @@ run_two_programs()
 	[[ ${lines[-2]} == "tier: quick, with results of an earlier run"* ]]
 	[ "$(grep -c '^vm .*-f ' "$CALLS")" = 1 ]
 	grep -q '^vm .*-f series .*-t p.a ' "$CALLS"
-	# The times of the other tests are those of the first run.
+	# The times of the other tests are from the first run.
 	[[ $output == *"     2.0 s  q.c"* ]]
 	# One that fails is red, and leaves nothing: it runs again.
 	sed -i 's/  ok/  not ok/; s/^ok/not ok/' "$CALLS.a"
@@ -438,7 +439,7 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	# The core, three of bats, the sanitizer's two, three mutants, perf, and the other flavours:
 	# two each, and the warnings of min. off has no symbol to switch off.
 	[ "${lines[-1]}" = "24 passed, 3 failed, 1 skipped" ]
-	[[ $output == *" s  tests of the VM runner"* ]]
+	[[ $output == *" s  tests of the guest runner"* ]]
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
 	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
 	[[ $output == *"failed:"*"  not ok 2 y"*"not run:"*"counts of the full tier"* ]]
@@ -493,7 +494,7 @@ recorded_base()
 @test "ci all: base gives way to the mutants where all its results are recorded" {
 	recorded_base
 	a_kernel_takes 600
-	# 1500 s for base, 1380 s for a sanitizer, 120 s for the judges and 960 s for mutants.
+	# 1500 s for base, 1380 s for a sanitizer, 120 s for the tests of results.py and 960 s for mutants.
 	START=$((EPOCHSECONDS - 700)) ci all
 	[ "$status" = 0 ]
 	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
@@ -546,7 +547,7 @@ recorded_base()
 	sed -i -e 's/^LIMIT=.*/LIMIT=350/' -e 's/^STOP=.*/STOP=4/' "$top/scripts/ci"
 	ci_all 100 0
 	[ "$status" = 0 ]
-	[[ $output == *"tests of the judges (stopped after "*" s, expected to take 70 s)"* ]]
+	[[ $output == *"tests of results.py (stopped after "*" s, expected to take 70 s)"* ]]
 	[[ $output == *"mutants "*" (expected to take 460 s, "* ]]
 	mapfile -t pids <"$CALLS.bats"
 	[ "${#pids[@]}" = 2 ]
@@ -565,7 +566,7 @@ recorded_base()
 	[ "$status" = 0 ]
 	! grep -qE '^(bats .*/vmtest/tests|build kernel (debug|kcsan|rt|min)|vm .*-f (debug|min)|mutants [a-e])' "$CALLS" || return 1
 	sed -n '/^not run:$/,/^$/p' <<<"$output" >"$CALLS.list"
-	for part in "tests of the judges" "mutants of the day" perf "tests of the scripts" "tests of the VM runner" \
+	for part in "tests of results.py" "mutants of the day" perf "tests of the scripts" "tests of the guest runner" \
 			"the patches that changed, each by itself" "flavour "{off,min,modular,defconfig,cfi,debug,rt,kcsan,strict-kcsan} \
 			"the other mutants (scripts/ci mutants)"; do
 		grep -qxF "  $part" "$CALLS.list" || { echo "not listed: $part"; false; }

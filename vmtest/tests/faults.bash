@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# The deliberate faults of vmtest/faults, on the flavour that a test file's directory
+# The planted faults of vmtest/faults, on the flavour that a test file's directory
 # is named after. Each must turn a run red although its command succeeds.
 # shellcheck shell=bash
 
