@@ -4,8 +4,8 @@
 
 usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one a line; of those
                                                that tests catch; of those that change PATH
-       mutants.py check FILE TREE              does each one fit the kernel tree TREE, and its
-                                               litmus tests?
+       mutants.py check FILE TREE [LAST]       does each one fit the kernel tree TREE, and its
+                                               litmus tests? how many have no result in LAST?
        mutants.py apply FILE TREE              put all of them into TREE, each switched off
        mutants.py kinds FILE NAME...           "NAME TAB" run, tool, alone, perf, litmus or a verdict
        mutants.py litmus FILE TREE NAME...     the files of their litmus tests in the kernel tree
@@ -481,7 +481,9 @@ def main(argv: list[str]) -> int:
                 continue
             if mutant.tests or not (guest or paths):
                 print(mutant.name)
-    elif command == "check" and len(rest) == 1:
+    elif command == "check" and len(rest) in (1, 2):
+        if rest[1:] and (missing := [n for n, m in mutants.items() if not m.survives and n not in last(mutants, Path(rest[1]))]):
+            print(f"{len(missing)} mutants have no result")
         return report(edits(mutants, Path(rest[0]))[1] + without_variant(mutants, Path(rest[0])))
     elif command == "apply" and len(rest) == 1:
         return apply(mutants, Path(rest[0]))

@@ -340,4 +340,6 @@ herd()
 	sed -i 's/!MUTANT) ||/! MUTANT) ||/' list
 	mutants block last
 	[ "${lines[2]}" = "| buildid | 4 | 0 | 1 | 1 | 1 | 1 |" ]
+	mutants check tree last
+	[[ $output == *"1 mutants have no result"* ]]
 }
