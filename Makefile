@@ -15,7 +15,7 @@ help:
 	@echo
 	@echo 'scripts/ci NAME...     all else: perf promises docs runtimes expect record litmus mutants'
 	@echo '                       coverage regress fuzz style bisect series-test ... (--help)'
-	@echo 'vmtest/vmtest.sh --shell   a shell in a VM with the series'
+	@echo 'vmtest/vmtest.sh --shell   a shell in a guest with the series'
 	@echo
 	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
