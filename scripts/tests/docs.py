@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Iterator
 
 # Programs of the host and of the kernel tree, whose options are not checked.
-HOST = {"git", "cd", "$EDITOR", "head", "echo", "java", "mkdir", "ip", "scripts/kconfig/merge_config.sh"}
+HOST = {"git", "cd", "head", "echo", "java", "mkdir", "ip", "scripts/kconfig/merge_config.sh"}
 SEPARATORS = {"&&", "|", ";"}
 # Options of vmtest.sh whose values are checked.
 FLAVOURS = ("-f", "--flavour")
