@@ -46,7 +46,7 @@ keep()
 
 patches_sum() { (cd "$PATCHES" && { cat BASE series; patch_list | xargs -r cat; } | sha256sum); }
 
-# commits: those of the series, oldest first, each with its subject.
+# commits: all commits of the series, oldest first, each with its subject.
 commits() { plain_git -C "$LINUX" log --reverse --format='%h %s' base..series; }
 
 need_series()

@@ -377,7 +377,7 @@ def number(text: str) -> int:
 # --- coverage ---------------------------------------------------------------
 
 def coverage(args: argparse.Namespace) -> int:
-    """The lines that the series adds, and those of them that gcov counted. A line of ADDED:
+    """The lines that the series adds, and how many of them gcov counted. A line of ADDED:
     "series file line". Lines that were not run go to MISSED."""
     code: dict[tuple[str, str], str] = {}
     run: set[tuple[str, str]] = set()

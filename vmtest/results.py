@@ -7,7 +7,7 @@ Run it with results() of scripts/common.sh, which takes the toolchain's Python.
 A run is a file of KTAP, in two levels as guest-tests writes it: programs, and their
 tests indented; or in one, as a single test program writes it. A file NAME.tsv has
 result lines instead: "OUTCOME TEST<TAB>output of the test[<TAB>SECONDS]". In KTAP, a time
-in seconds is that of a line "# time PROG.TEST SECONDS" before the result.
+in seconds is taken from a line "# time PROG.TEST SECONDS" before the result.
 
 The last line of table, flavour, perf, names, regress and lint is
 "PASSED FAILED SKIPPED".

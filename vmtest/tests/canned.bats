@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck disable=SC2030,SC2031  # bats sets these in each test
-# The splat gate and the KTAP reader on canned logs: no VM.
+# The splat gate and the KTAP reader on canned logs: no guest.
 
 VMTEST=$BATS_TEST_DIRNAME/..
 

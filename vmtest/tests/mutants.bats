@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0
-# The list of mutants, and the verdicts on results of a guest and of herd7: no kernel, no VM.
+# The list of mutants, and the verdicts on results of a guest and of herd7: no kernel, no guest.
 
 VMTEST=$BATS_TEST_DIRNAME/..
 
