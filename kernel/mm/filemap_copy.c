@@ -256,7 +256,7 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
 
 /**
  * filemap_copy() - copy bytes of a file, reading them if need be
- * @file:	the file, which need not be open for reading
+ * @file:	the file; -EBADF is returned if it is not open for reading
  * @pos:	offset in the file
  * @buf:	where to copy to
  * @len:	how many bytes

@@ -5365,7 +5365,7 @@ TEST_F(profile, no_child)
 	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
 	EXPECT_NE(NULL, strstr(t.errors, "a child process, to read files: "));
-	EXPECT_LT(0, count_outcome(t.out, "not looked up: for want of resources"))
+	EXPECT_LT(0, count_outcome(t.out, "not looked up: out of memory or processes"))
 		TH_LOG("%s", t.errors);
 	EXPECT_EQ(0, count_outcome(t.out, "not looked up: interrupted"));
 	tool_free(&t);
@@ -5453,31 +5453,42 @@ TEST_F_TIMEOUT(profile, child_cost, 120)
 }
 
 /*
- * Another file takes the path of a running program: its names are not used. The two differ in
- * the build ID, or, if neither has one, in the inode.
+ * Another file takes the path of a program: its names are not used. The two differ in the build ID,
+ * or, if neither has one, in the inode. Of a program that has ended, only the path is left.
  */
 TEST_F(profile, replaced_binary)
 {
-	char other[PATH_MAX + 8];
+	static const struct {
+		bool id, ends;
+	} cases[] = { { .id = true }, {}, { .ends = true } };
+	char other[PATH_MAX + 8], want[PATH_MAX + 64];
 	struct target target;
 	struct tool t;
-	int ids;
+	size_t i;
 
-	for (ids = 1; ids >= 0; ids--) {
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
 		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
 								 "--format", "json")));
 		ASSERT_TRUE(tool_says(&t, " Hz"));
 		ASSERT_EQ(0, target_start(&target, "/proc/self/exe",
-					  ids ? change_build_id : drop_notes));
+					  cases[i].id ? change_build_id : drop_notes));
 		snprintf(other, sizeof(other), "%s.new", target.exe);
 		ASSERT_EQ(0, copy_file("bpfprov_cli.stripped", other));
-		if (!ids)
+		if (!cases[i].id)
 			ASSERT_EQ(0, drop_notes(other));
 		ASSERT_EQ(0, rename(other, target.exe));
 		EXPECT_TRUE(wait_for_cpu_time(target.pid, 1));
+		if (cases[i].ends) {
+			end_process(target.pid);
+			target.pid = 0;
+		}
 		kill(t.pid, SIGINT);
 		EXPECT_EQ(OK, tool_end(&t));
-		EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("ids %d: %s", ids, t.errors);
+		snprintf(want, sizeof(want),
+			 "\"file\":\"%s\",\"outcome\":\"file without build ID not found\"",
+			 target.exe);
+		EXPECT_NE(NULL, strstr(t.out, cases[i].ends ? want : SPIN_JSON))
+			TH_LOG("case %zu: %s", i, t.errors);
 		tool_free(&t);
 		target_end(&target);
 	}
@@ -5519,8 +5530,8 @@ TEST_F_TIMEOUT(profile, many_files, 180)
 	EXPECT_EQ(OK, tool_end(&t));
 	/* Not because of a full ring. */
 	EXPECT_EQ(NULL, strstr(t.errors, "records of mappings or text lost"));
-	EXPECT_NE(NULL, strstr(t.errors, " files dropped for want of room")) TH_LOG("%s", t.errors);
-	EXPECT_LT(0, count_outcome(t.out, "file dropped for want of room"));
+	EXPECT_NE(NULL, strstr(t.errors, " files dropped: too many files")) TH_LOG("%s", t.errors);
+	EXPECT_LT(0, count_outcome(t.out, "file dropped: too many files"));
 	EXPECT_EQ(NULL, strstr(t.out, target.exe));
 	tool_free(&t);
 	target_end(&target);
@@ -5899,10 +5910,10 @@ TEST_F(profile, outcomes)
 		"build ID not read yet, and file not found",
 		"build ID not kept, and file not found", "anonymous memory",
 		"not mapped: no frame pointers", "mapping not known",
-		"mapping not known: given up", "file dropped for want of room",
+		"mapping not known: given up", "file dropped: too many files",
 		"file over the limits of time or memory", "reading failed",
 		"not looked up: interrupted",
-		"not looked up: for want of resources",
+		"not looked up: out of memory or processes",
 	};
 	long long user, counted, all = 0;
 	const char *outcomes;

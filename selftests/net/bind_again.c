@@ -350,9 +350,24 @@ TEST(device_ping)
 	link_local_fails(_metadata, fd, "fe80::1", 0, EINVAL);
 }
 
-/* A TCP socket that is bound to an IPv6 address has no IPv4 source. bind()
- * sets IPV6_V6ONLY, but without a port it can be cleared again.
+/* A socket that is bound to an IPv6 address has no IPv4 source. bind() sets
+ * IPV6_V6ONLY, but without a port it can be cleared again.
  */
+static int bind_v6_clear_v6only(struct __test_metadata *_metadata, int type)
+{
+	int fd;
+
+	fd = socket(AF_INET6, type, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one,
+				sizeof(one)));
+	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
+	ASSERT_EQ(0, local_port(fd));
+	ASSERT_EQ(0, setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &zero,
+				sizeof(zero)));
+	return fd;
+}
+
 TEST(tcp_v6_to_v4mapped)
 {
 	int fd, peer;
@@ -364,17 +379,30 @@ TEST(tcp_v6_to_v4mapped)
 	ASSERT_EQ(0, bind_to(peer, "127.0.0.1", 0));
 	ASSERT_EQ(0, listen(peer, 1));
 
-	fd = socket(AF_INET6, SOCK_STREAM, 0);
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one,
-				sizeof(one)));
-	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
-	ASSERT_EQ(0, local_port(fd));
-	ASSERT_EQ(0, setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &zero,
-				sizeof(zero)));
+	fd = bind_v6_clear_v6only(_metadata, SOCK_STREAM);
 	EXPECT_EQ(-1, connect_to(fd, "::ffff:127.0.0.1", local_port(peer))) {
 		TH_LOG("connected from %s", local_ip(fd));
 	}
+	EXPECT_EQ(ENETUNREACH, errno);
+	close(fd);
+	close(peer);
+}
+
+TEST(udp_v6_to_v4mapped)
+{
+	union addr addr;
+	socklen_t len;
+	int fd, peer;
+
+	setup_netns(_metadata);
+
+	peer = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, peer);
+	ASSERT_EQ(0, bind_to(peer, "127.0.0.1", 0));
+
+	fd = bind_v6_clear_v6only(_metadata, SOCK_DGRAM);
+	len = make_addr(&addr, "::ffff:127.0.0.1", local_port(peer));
+	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &addr.sa, len));
 	EXPECT_EQ(ENETUNREACH, errno);
 	close(fd);
 	close(peer);

@@ -5,6 +5,15 @@
 
 #define TEST_NS		"cgroup_sock_protocols_ns"
 
+/* As in progs/cgroup_sock_protocols.c */
+enum { HOOK_BIND, HOOK_POST_BIND, HOOK_CONNECT };
+
+static const char * const names[] = {
+	[HOOK_BIND] = "bind_runs",
+	[HOOK_POST_BIND] = "post_bind_runs",
+	[HOOK_CONNECT] = "connect_runs",
+};
+
 static const struct protocol {
 	const char *name;
 	int type;
@@ -23,10 +32,11 @@ static const struct protocol {
 	  .default_connect = true, .connect_err = ECONNREFUSED },
 };
 
-/* A program refuses each call for which it runs. */
+/* The programs of @hook refuse each call for which they run. */
 static void check_call(struct cgroup_sock_protocols *skel, const struct protocol *p, int family,
-		       bool is_bind, bool runs)
+		       int hook, bool runs)
 {
+	bool is_bind = hook != HOOK_CONNECT;
 	int protocol = family == AF_INET ? p->protocol4 : p->protocol6;
 	const char *ip = family == AF_INET ? "127.0.0.1" : "::1";
 	struct sockaddr_storage addr;
@@ -39,12 +49,13 @@ static void check_call(struct cgroup_sock_protocols *skel, const struct protocol
 	if (!ASSERT_OK_FD(fd, "socket"))
 		return;
 	memset(skel->bss, 0, sizeof(*skel->bss));
+	skel->bss->refusing_hook = hook;
 
 	if (is_bind)
 		err = bind(fd, (struct sockaddr *)&addr, len) ? errno : 0;
 	else
 		err = connect(fd, (struct sockaddr *)&addr, len) ? errno : 0;
-	ASSERT_EQ(skel->bss->runs, runs, is_bind ? "bind_runs" : "connect_runs");
+	ASSERT_EQ(skel->bss->runs, runs, names[hook]);
 	if (runs) {
 		ASSERT_EQ(err, EPERM, "errno");
 		ASSERT_EQ(skel->bss->family, family, "family");
@@ -60,7 +71,8 @@ static void run_test(const struct protocol *p, int cgroup_fd, bool all_protocols
 {
 	struct cgroup_sock_protocols *skel;
 	struct bpf_program *prog;
-	struct bpf_link *links[4];
+	struct bpf_link *links[6];
+	bool bind_runs, connect_runs;
 	int fd, i, nr_links = 0;
 
 	fd = socket(AF_INET, p->type, p->protocol4);
@@ -86,10 +98,14 @@ static void run_test(const struct protocol *p, int cgroup_fd, bool all_protocols
 		nr_links++;
 	}
 
-	check_call(skel, p, AF_INET, true, all_protocols || p->default_bind);
-	check_call(skel, p, AF_INET6, true, all_protocols || p->default_bind);
-	check_call(skel, p, AF_INET, false, all_protocols || p->default_connect);
-	check_call(skel, p, AF_INET6, false, all_protocols || p->default_connect);
+	bind_runs = all_protocols || p->default_bind;
+	connect_runs = all_protocols || p->default_connect;
+	check_call(skel, p, AF_INET, HOOK_BIND, bind_runs);
+	check_call(skel, p, AF_INET6, HOOK_BIND, bind_runs);
+	check_call(skel, p, AF_INET, HOOK_POST_BIND, bind_runs);
+	check_call(skel, p, AF_INET6, HOOK_POST_BIND, bind_runs);
+	check_call(skel, p, AF_INET, HOOK_CONNECT, connect_runs);
+	check_call(skel, p, AF_INET6, HOOK_CONNECT, connect_runs);
 destroy_links:
 	for (i = 0; i < nr_links; i++)
 		bpf_link__destroy(links[i]);

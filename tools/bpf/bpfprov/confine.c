@@ -1138,7 +1138,10 @@ int cmd_confine(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.args_doc = "CGROUP --ip ADDR [--ip ADDR6]\n[CGROUP] --show\nCGROUP --remove",
+		.args_doc =
+			"CGROUP|--self --ip ADDR [--ip ADDR6] [--map localhost:PORT=ADDR:PORT]... [--allow-localhost ADDR[:PORT]]...\n"
+			"[CGROUP|--self|id:N] --show\n"
+			"CGROUP|--self|id:N --remove",
 		.doc = doc,
 	};
 	/* CAP_SYS_ADMIN: to read the current policy by its ID. */

@@ -42,7 +42,7 @@ static const struct argp_option options[] = {
 	{ "now", OPT_NOW, NULL, 0, "list the loaded programs and exit", 0 },
 	{ "json", OPT_JSON, NULL, 0, "print a JSON object per line", 0 },
 	{ "duration", 'd', "SECS", 0, "exit after this time", 0 },
-	{ "ring-pages", OPT_PAGES, "N", 0, "memory per CPU, a power of two (64)", 0 },
+	{ "ring-pages", OPT_PAGES, "N", 0, "pages per CPU, a power of two up to 65536 (64)", 0 },
 	{}
 };
 
@@ -725,7 +725,7 @@ static int follow(void)
 	tdestroy(stream.progs, free_prog);
 
 	say("%" PRIu64 " events, %" PRIu64 " lost%s", stream.events, stream.lost,
-	    stream.no_memory ? ", some for want of memory" : "");
+	    stream.no_memory ? ", some because memory ran out" : "");
 	if (stream.gone)
 		say("%" PRIu64 " programs were unloaded before they could be queried", stream.gone);
 	return BPFPROV_OK;

@@ -118,7 +118,8 @@ int cmd_features(int argc, char **argv)
 	static const struct argp argp = {
 		.doc = "List the kernel features that the other commands use.\n"
 		       "\vExample:\n  bpfprov features\n\n"
-		       "Needs no privilege. A kernel without BTF is listed as having none.",
+		       "Needs no privilege. If the kernel has no BTF, all of them are \"no\", and\n"
+		       "the exit code is 4.",
 	};
 	enum feature f;
 

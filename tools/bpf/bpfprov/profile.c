@@ -40,11 +40,12 @@ static const struct argp_option options[] = {
 	{ "pid", 'p', "PID", 0, "this process", 0 },
 	{ "cgroup", 'G', "CGROUP", 0, "this cgroup and those below it", 0 },
 	{ "all", 'a', NULL, 0, "everything (default)", 0 },
-	{ "frequency", 'F', "HZ", 0, "samples per second and CPU (99)", 0 },
+	{ "frequency", 'F', "HZ", 0, "samples per second and CPU, 1 to 10000 (99)", 0 },
 	{ "duration", 'd', "SECS", 0, "end after this time (default: Ctrl-C ends it)", 0 },
 	{ "output", 'o', "FILE", 0, "write to FILE instead of standard output", 0 },
 	{ "format", OPT_FORMAT, "folded|json", 0, "folded stacks (default), or JSON", 0 },
-	{ "ring-pages", OPT_PAGES, "N", 0, "memory per CPU for records, a power of two (64)", 0 },
+	{ "ring-pages", OPT_PAGES, "N", 0,
+	  "pages per CPU for records, a power of two up to 65536 (64)", 0 },
 	{}
 };
 

@@ -260,11 +260,11 @@ static const char * const outcome_names[OUTCOMES] = {
 	[NOT_MAPPED] = "not mapped: no frame pointers",
 	[NO_MAPPING] = "mapping not known",
 	[GIVEN_UP] = "mapping not known: given up",
-	[NO_ROOM] = "file dropped for want of room",
+	[NO_ROOM] = "file dropped: too many files",
 	[OVER_LIMIT] = "file over the limits of time or memory",
 	[FAILED] = "reading failed",
 	[NOT_LOOKED_UP] = "not looked up: interrupted",
-	[NOT_STARTED] = "not looked up: for want of resources",
+	[NOT_STARTED] = "not looked up: out of memory or processes",
 };
 
 /* Frames by kind, and user frames by outcome. */
@@ -398,8 +398,8 @@ void profile_report(double seconds, double cpu, double irq)
 	struct rusage self, children;
 	size_t i;
 
-	say("%" PRIu64 " samples in %.1f s, %" PRIu64 " lost, %" PRIu64 " dropped for want of room",
-	    data.samples, seconds, data.lost, data.dropped);
+	say("%" PRIu64 " samples in %.1f s, %" PRIu64 " lost, %" PRIu64
+	    " dropped: too many stacks or frames", data.samples, seconds, data.lost, data.dropped);
 	say("frames: %" PRIu64 " user, %" PRIu64 " kernel, %" PRIu64 " BPF", c.user, c.kernel,
 	    c.bpf);
 	for (i = 0; i < OUTCOMES; i++)
@@ -415,12 +415,12 @@ void profile_report(double seconds, double cpu, double irq)
 		say("%" PRIu64 " processes have too many mappings: not all of their files were found",
 		    data.crowded);
 	if (binary_dropped())
-		say("%" PRIu64 " lookups of files dropped for want of room", binary_dropped());
+		say("%" PRIu64 " lookups of files dropped: too many files", binary_dropped());
 	if (data.lost_records)
 		say("%" PRIu64 " records of mappings or text lost: names can be missing or wrong",
 		    data.lost_records);
 	if (data.texts.dropped)
-		say("%" PRIu64 " ranges of BPF programs dropped for want of room",
+		say("%" PRIu64 " ranges of BPF programs dropped: too many ranges",
 		    data.texts.dropped);
 	getrusage(RUSAGE_SELF, &self);
 	getrusage(RUSAGE_CHILDREN, &children);

@@ -24,7 +24,7 @@ struct texts {
 	uint32_t *unused;	/* numbers of those that were forgotten */
 	size_t unused_count;
 	uint32_t longest;	/* of all of them, bytes */
-	uint64_t dropped;	/* for want of room */
+	uint64_t dropped;	/* over the limit */
 };
 
 /*
