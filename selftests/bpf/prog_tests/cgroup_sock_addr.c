@@ -250,7 +250,7 @@ out:
 
 /*
  * A socket can be bound to a broadcast address, but cannot send from it: connect() takes the
- * source of the route.
+ * source of the route, and fails with a broadcast address as source.
  */
 static void test_bpf_bind_broadcast(struct cgroup_sock_addr *skel, int cgroup_fd)
 {
@@ -270,7 +270,7 @@ static void test_bpf_bind_broadcast(struct cgroup_sock_addr *skel, int cgroup_fd
 	skel->links.bind_broadcast = NULL;
 	ASSERT_EQ(skel->bss->runs, 1, "runs");
 	ASSERT_OK(skel->bss->bind_err, "bpf_bind");
-	check_local_ip(fd, "::ffff:127.0.0.1");
+	check_local_ip(fd, "::ffff:127.255.255.255");
 out:
 	close(fd);
 	close(server_fd);
