@@ -2004,16 +2004,23 @@ static uint32_t attribute(const struct events *ev, const uint64_t *earliest,
 
 /*
  * In the order of seq, which has no gap, a range is never added before those that
- * it overlaps are removed. Sorts the events.
+ * it overlaps are removed. Sorts the events. Programs that were loaded before the rings
+ * were opened, so with lower IDs, may be freed late.
  */
 static void check_reuse(struct __test_metadata *_metadata, struct events *ev)
 {
 	const struct event *live[MAX_LIVE], *e;
 	int nr = 0, early = 0, gaps = 0, strays = 0, j;
+	uint32_t first = UINT32_MAX;
 	uint64_t last = 0;
 	size_t i;
 
 	qsort(ev->e, ev->nr, sizeof(*ev->e), by_seq);
+	for (i = 0; i < ev->nr; i++) {
+		e = &ev->e[i];
+		if (is_text(e) && !ends(e) && e->r.bpf.id < first)
+			first = e->r.bpf.id;
+	}
 	for (i = 0; i < ev->nr; i++) {
 		e = &ev->e[i];
 		if (!is_text(e))
@@ -2027,7 +2034,7 @@ static void check_reuse(struct __test_metadata *_metadata, struct events *ev)
 					break;
 			if (j < nr)
 				live[j] = live[--nr];
-			else
+			else if (e->r.bpf.id >= first)
 				strays++;
 			continue;
 		}
