@@ -450,9 +450,13 @@ def column(mutant: Mutant, result: str) -> str:
     return {"caught": "caught", "proven by the model": "by the model"}.get(result.partition(":")[0], "not caught")
 
 
+def columns_of(mutants: dict[str, Mutant], results: dict[str, str]) -> dict[str, str]:
+    return {name: column(m, results.get(name, "")) for name, m in mutants.items()}
+
+
 def block(mutants: dict[str, Mutant], path: Path) -> None:
     results = last(mutants, path)
-    columns = {name: column(m, results.get(name, "")) for name, m in mutants.items()}
+    columns = columns_of(mutants, results)
     print("|", " | ".join(COLUMNS), "|")
     print("| --- |", " | ".join(["---:"] * (len(COLUMNS) - 1)), "|")
     for topic in (*TOPICS, "all"):
@@ -482,8 +486,10 @@ def main(argv: list[str]) -> int:
             if mutant.tests or not (guest or paths):
                 print(mutant.name)
     elif command == "check" and len(rest) in (1, 2):
-        if rest[1:] and (missing := [n for n, m in mutants.items() if not m.survives and n not in last(mutants, Path(rest[1]))]):
-            print(f"{len(missing)} mutants have no result")
+        if rest[1:]:
+            columns = columns_of(mutants, last(mutants, Path(rest[1])))
+            if missing := list(columns.values()).count("no result"):
+                print(f"{missing} mutants have no result")
         return report(edits(mutants, Path(rest[0]))[1] + without_variant(mutants, Path(rest[0])))
     elif command == "apply" and len(rest) == 1:
         return apply(mutants, Path(rest[0]))
