@@ -9,7 +9,9 @@ that may come its callers, each after " < ". KIND is as KCSAN prints it, such as
 a barrier. "KIND ?" stands for an access without a stack, by the same task on the same CPU as the
 other one: the task is being switched, so KCSAN cannot unwind the stack.
 
-Every other report that cannot be read or decoded is in no list.
+A report that is not listed is a failure if a file of the series is in one of its stacks, or if it
+cannot be read or decoded. Any other is a race of the kernel as it was, in code that the series does
+not call and that does not call it; which of them a run meets is chance. It is printed and counted.
 """
 
 import argparse
@@ -23,12 +25,17 @@ from ktap import lines_of, rows
 KNOWN = Path(__file__).resolve().with_name("kcsan.known")
 HEAD = "BUG: KCSAN: "
 LISTED = "listed: "
+ELSEWHERE = "elsewhere: "
 KIND = r"(?:read-write|read|write|assert no (?:accesses|writes))(?: \((?:marked|reordered|marked, reordered)\))?"
 STAMP = re.compile(r"^\s*(?:\[ *[0-9.]+\])?(?:\[ *[TC][0-9]+\])?\s*")
-ACCESS = re.compile(rf"(?:race at unknown origin, with )?({KIND}) to 0x\S+ of \d+ bytes "
+ORIGIN = "race at unknown origin, with "
+ACCESS = re.compile(rf"(?:{ORIGIN})?({KIND}) to 0x\S+ of \d+ bytes "
                     r"by ((?:task|interrupt).*)")
 # As decode_stacktrace.sh prints it: function (inlined.h:12 (discriminator 2) file.c:345) module
 FRAME = re.compile(r"([A-Za-z_][\w.]*) \((([^ :]+):[0-9?]+.*)\)(?: +\[?\w+\]?)?")
+FILE = r"([^ :()]+):[0-9?]+"
+UNREADABLE = "??"
+DELAYED = "+-> reordered to: "
 RAW = re.compile(r"([A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+(?: +\[?\w+\]?)?")
 LISTING = re.compile(rf"({KIND}) (?:\?|([^ :]+):([A-Za-z_]\w*)((?: < [A-Za-z_]\w*)*))")
 # Of functions for all of the kernel, one alone names no race.
@@ -42,6 +49,7 @@ class Access:
     kind: str
     file: str = ""
     functions: list[str] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)    # of all frames; UNREADABLE: not decoded
     home: str = ""      # the file of the function
     by: str = ""        # the task, or the interrupt, and the CPU
     stack: bool = False     # also one that cannot be read
@@ -75,6 +83,12 @@ class Report:
         """A guess: the folders of both functions."""
         folders = dict.fromkeys(str(Path(a.home).parent) for a in sorted(self.accesses, key=str) if a.home)
         return ", ".join(folders) or "TODO"
+
+    def is_elsewhere(self, ours: set[str]) -> bool:
+        """Whether every frame is known, and none is in these files."""
+        stacks = [access for access in self.accesses if access.stack]
+        sides = 1 if any(ORIGIN in line for line in self.lines) else 2
+        return bool(stacks) and len(self.accesses) == sides and all(access.functions and not access.files & {UNREADABLE, *ours} for access in stacks)
 
     def is_in(self, row: list[Access]) -> bool:
         sides = self.accesses
@@ -119,13 +133,18 @@ def read_frame(report: Report, line: str) -> None:
         report.in_stack = True
         return
     report.in_stack = report.in_stack and bool(text)
-    if report.in_stack:
-        report.accesses[-1].stack = True
-    if report.accesses and (match := FRAME.fullmatch(text) or RAW.fullmatch(text)):
-        access = report.accesses[-1]
-        if not access.functions and match.re is FRAME and match[3] != "??":
+    if not report.in_stack:
+        return
+    access = report.accesses[-1]
+    access.stack = True
+    match = FRAME.fullmatch(text.removeprefix(DELAYED)) or RAW.fullmatch(text)
+    # The code that an interrupt met is not a caller.
+    if text != "|" and not any(name.startswith("asm_") for name in access.functions):
+        access.files.update(re.findall(FILE, match[2]) if match and match.re is FRAME else [UNREADABLE])
+    if match and not text.startswith(DELAYED):
+        if not access.functions and match.re is FRAME and match[3] != UNREADABLE:
             access.file = match[3]
-            access.home = re.findall(r"([^ :()]+):[0-9?]+", match[2])[-1]
+            access.home = re.findall(FILE, match[2])[-1]
         # Not the compiler's suffixes.
         access.functions.append(match[1].partition(".")[0])
 
@@ -152,8 +171,10 @@ def read(lines: list[str]) -> Iterator[Report | str]:
 
 
 def kcsan(args: argparse.Namespace) -> int:
-    """Decoded reports, where "BUG: KCSAN:" of those in vmtest/kcsan.known becomes "listed:"."""
+    """Decoded reports, where "BUG: KCSAN:" of those in vmtest/kcsan.known becomes "listed:", and
+    of those without a file of the series "elsewhere:"."""
     known = [r for row in rows(args.known) if (r := listing(row[0]))]
+    ours = set(lines_of(args.ours))
     for entry in read(lines_of(args.reports)):
         if isinstance(entry, str):
             print(entry)
@@ -161,6 +182,8 @@ def kcsan(args: argparse.Namespace) -> int:
         first, *rest = entry.lines
         if any(entry.is_in(row) for row in known):
             first = first.replace(HEAD, LISTED)
+        elif entry.is_elsewhere(ours):
+            first = first.replace(HEAD, ELSEWHERE)
         print("\n".join([first, *rest]))
     return 0
 
@@ -180,8 +203,9 @@ def races(args: argparse.Namespace) -> int:
 
 
 def commands(command: Callable[..., argparse.ArgumentParser]) -> None:
-    p = command(kcsan, "reports of KCSAN, without the headline of those that are listed")
+    p = command(kcsan, "reports of KCSAN, without the headline of those that do not fail a run")
     p.add_argument("reports")
+    p.add_argument("--ours", required=True, help="list of the files of the series")
     p.add_argument("--known", default=KNOWN)
     p = command(races, "rows for vmtest/kcsan.known that are missing")
     p.add_argument("console", nargs="+")

@@ -144,7 +144,9 @@ lint_of()
 }
 
 # kcsan KIND FRAME...: of a report in which these frames make an access of that kind to a
-# variable that f() writes, decoded. The rows of the list are in $known.
+# variable that f() writes, decoded. The rows of the list are in $known, the files of the series
+# in $ours.
+ours=(mm/mmap.c)
 kcsan()
 {
 	printf '%s\n' "${known[@]/%/$'\tmm\ta reason\ta condition'}" >"$BATS_TEST_TMPDIR/known"
@@ -166,10 +168,11 @@ kcsan()
 		echo "[    1.0] ========================================================"
 		echo "[    2.0] WARNING: at x"
 	} >"$BATS_TEST_TMPDIR/decoded"
-	results kcsan --known "$BATS_TEST_TMPDIR/known" "$BATS_TEST_TMPDIR/decoded"
+	printf '%s\n' "${ours[@]}" >"$BATS_TEST_TMPDIR/ours"
+	results kcsan --known "$BATS_TEST_TMPDIR/known" --ours "$BATS_TEST_TMPDIR/ours" "$BATS_TEST_TMPDIR/decoded"
 	[ "$status" = 0 ]
 	# Nothing else changes.
-	diff <(sed 's/BUG: KCSAN: /listed: /' "$BATS_TEST_TMPDIR/decoded") <(echo "${output/BUG: KCSAN: /listed: }")
+	diff <(sed 's/BUG: KCSAN: //' "$BATS_TEST_TMPDIR/decoded") <(sed -E 's/(BUG: KCSAN|listed|elsewhere): //' <<<"$output")
 	[[ $output == *"WARNING: at x"* ]]
 }
 
@@ -232,6 +235,38 @@ unlisted() { [[ $output == *"BUG: KCSAN: data-race in f / g"* && $output != *lis
 	unlisted
 }
 
+@test "kcsan: a race without a file of the series is no splat" {
+	ours=(lib/buildid.c)
+	known=()
+	kcsan read "g (fs/inode.c:5)"
+	[[ $output == *"elsewhere: data-race in f / g"* && $output != *"BUG: KCSAN"* ]]
+	# A caller, an inlined function and the place of a delayed access count.
+	kcsan read "g (fs/inode.c:5)" "h (lib/buildid.c:6)"
+	unlisted
+	kcsan read "g (include/linux/fs.h:3 (discriminator 2) lib/buildid.c:5)"
+	unlisted
+	kcsan read "g (lib/buildid.c:3 (discriminator 2) fs/inode.c:5)"
+	unlisted
+	ours=(fs/inode.c)
+	kcsan "read (reordered)" "g (fs/super.c:5)"
+	unlisted
+	# The code that an interrupt met does not.
+	ours=(lib/buildid.c)
+	kcsan read "g (fs/inode.c:5)" "asm_sysvec_x (arch/x86/include/asm/idtentry.h:674)" "h (lib/buildid.c:6)"
+	[[ $output == *"elsewhere: data-race in f / g"* && $output != *"BUG: KCSAN"* ]]
+	kcsan read "g (lib/buildid.c:5)" "asm_sysvec_x (arch/x86/include/asm/idtentry.h:674)" "h (fs/inode.c:6)"
+	unlisted
+	# A frame that cannot be decoded may be one.
+	kcsan read "g (fs/inode.c:5)" "h+0x12/0x34"
+	unlisted
+	kcsan read "g (fs/inode.c:5)" "h (??:?)"
+	unlisted
+	kcsan read "g (fs/inode.c:5)" "0xffffffff81000000"
+	unlisted
+	kcsan "unheard of" "g (fs/inode.c:5)"
+	unlisted
+}
+
 @test "kcsan: a report that cannot be decoded is a splat, whatever the list has" {
 	known=("read fs/inode.c:g / write mm/mmap.c:f" "read ?:g / write mm/mmap.c:f" "read :g / write mm/mmap.c:f")
 	kcsan read "g+0x12/0x34"
@@ -268,7 +303,8 @@ switched()
 		echo "[    1.0]"
 		echo "[    1.0] ========================================================"
 	} >"$BATS_TEST_TMPDIR/decoded"
-	results kcsan --known "$BATS_TEST_TMPDIR/known" "$BATS_TEST_TMPDIR/decoded"
+	printf '%s\n' "${ours[@]}" >"$BATS_TEST_TMPDIR/ours"
+	results kcsan --known "$BATS_TEST_TMPDIR/known" --ours "$BATS_TEST_TMPDIR/ours" "$BATS_TEST_TMPDIR/decoded"
 }
 
 @test "kcsan: an access without a stack is listed if the same task does both on one CPU" {
@@ -319,9 +355,10 @@ switched()
 	printf '%s\ta reason\ta condition\n' "$row" >"$BATS_TEST_TMPDIR/known"
 	results races --known "$BATS_TEST_TMPDIR/known" "$BATS_TEST_TMPDIR/console"
 	[ "${#lines[@]}" = 2 ]
-	results kcsan --known "$BATS_TEST_TMPDIR/known" "$BATS_TEST_TMPDIR/console"
+	results kcsan --known "$BATS_TEST_TMPDIR/known" --ours /dev/null "$BATS_TEST_TMPDIR/console"
 	[ "$(grep -c 'listed: ' <<<"$output")" = 2 ]
-	[ "$(grep -c 'BUG: KCSAN: ' <<<"$output")" = 2 ]
+	[ "$(grep -c 'elsewhere: data-race in k' <<<"$output")" = 1 ]
+	[ "$(grep -c 'BUG: KCSAN: ' <<<"$output")" = 1 ]
 	lint_of vmtest/kcsan.known "$row\ta reason\ta condition" || true
 	[ "${lines[-1]}" = "8 0 0" ]
 }
