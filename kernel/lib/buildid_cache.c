@@ -29,8 +29,9 @@
  * write() returns before its file can be put. The store of
  * another thread to a shared mapping is complete when munmap() has flushed the
  * TLB of its CPU, and the mapping has a reference to the file until then. Direct
- * I/O and io_uring hold the file until the request is complete, and by then the
- * page cache has been invalidated. truncate(2) has write access itself.
+ * I/O and io_uring hold the file until the request is complete, with or without an
+ * error. By then, pages that were read into the page cache during the write have
+ * been invalidated. truncate(2) has write access itself.
  *
  * So an entry in the table matches the contents of the file at any moment since
  * the fill began. This needs a file system that counts its writers
@@ -44,8 +45,12 @@
  *    old pages in the page cache, and the next fill reads them. Root alone can do it.
  *  - A page that a device continues to write to after the last writer has closed
  *    the file. So a fill leaves out pages that may be pinned. Plain references
- *    do not count, as most are held to read: with them, direct I/O of NFS and Ceph
- *    into a mapping that has been unmapped is not detected.
+ *    do not count, as most are held to read. So these are not detected: writes
+ *    without a pin into a mapping that has been unmapped, such as direct I/O of NFS
+ *    and Ceph, zero-copy of 9p, vhost-scsi, and reads of /dev/fuse.
+ *  - A page that cannot be invalidated after a direct write
+ *    (dio_warn_stale_pagecache()). It keeps the old contents, which read() returns as
+ *    well, until it is evicted. The entry is as old as the page, and is not dropped then.
  *  - Contents that are lost by a failed writeback, where the file then reads as it
  *    did before it was written.
  * Size and ctime are compared as well: they cost little, and catch a file system

@@ -339,6 +339,7 @@ int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct
 		 */
 		copy->vm_mm = mm;
 		copy->vm_file = NULL;
-	} while (--tries);
+		/* A VMA that is locked stays locked until the writer is done. */
+	} while (!walk->skip_to && --tries);
 	return -EAGAIN;
 }

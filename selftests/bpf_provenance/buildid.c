@@ -49,6 +49,7 @@
 #include <sys/swap.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -3366,6 +3367,7 @@ enum how {
 	PWRITE, TRUNCATE, SHARED, SHARED_CLOSED, CHMOD, RENAME, UNLINK,
 	DIRECT,		/* O_DIRECT */
 	AIO_CLOSED,	/* the same, with the file closed before completion */
+	DIRECT_FAULT,	/* O_DIRECT, of two pages, and a third that cannot be read */
 	IO_URING,	/* by an io_uring worker; the file is closed before that */
 	PUNCH,		/* a hole, and then as PWRITE */
 	ZERO,		/* the same with FALLOC_FL_ZERO_RANGE */
@@ -3408,6 +3410,7 @@ FIXTURE_VARIANT_ADD(overwrite, chmod) { .how = CHMOD };
 FIXTURE_VARIANT_ADD(overwrite, rename) { .how = RENAME };
 FIXTURE_VARIANT_ADD(overwrite, unlink) { .how = UNLINK };
 FIXTURE_VARIANT_ADD(overwrite, direct) { .how = DIRECT };
+FIXTURE_VARIANT_ADD(overwrite, direct_fault) { .how = DIRECT_FAULT };
 FIXTURE_VARIANT_ADD(overwrite, aio_closed) { .how = AIO_CLOSED };
 FIXTURE_VARIANT_ADD(overwrite, punch) { .how = PUNCH };
 FIXTURE_VARIANT_ADD(overwrite, zero) { .how = ZERO };
@@ -3434,6 +3437,7 @@ FIXTURE_VARIANT_ADD(overwrite, xfs_shared_closed) {
 	.how = SHARED_CLOSED, .fs = FS_XFS
 };
 FIXTURE_VARIANT_ADD(overwrite, xfs_direct) { .how = DIRECT, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_direct_fault) { .how = DIRECT_FAULT, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_aio_closed) { .how = AIO_CLOSED, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_punch) { .how = PUNCH, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_clone) { .how = CLONE, .fs = FS_XFS };
@@ -3603,6 +3607,42 @@ static bool overwrite_direct(const char *path, const unsigned char *id, int unus
 
 	fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
 	return page && fd >= 0 && pwrite(fd, page, PAGE, 0) == PAGE && !close(fd);
+}
+
+/*
+ * The write drops page 0 from the page cache, and then reads its old contents again, as the
+ * source of page 1. It fails at page 2, after two pages were submitted: the file system must
+ * drop page 0 once more. A read by O_DIRECT shows what is on the disk.
+ */
+static bool overwrite_direct_fault(const char *path, const unsigned char *id, int unused)
+{
+	static char on_disk[PAGE] __attribute__((aligned(PAGE)));
+	char *page = direct_page(id);
+	struct iovec iov[3];
+	ssize_t written;
+	int fd, i;
+	bool ok;
+
+	fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	/* All three pages are written in place. */
+	if (!page || fd < 0 || pwrite(fd, page, PAGE, 2 * PAGE) != PAGE)
+		return false;
+	iov[0].iov_base = page;
+	iov[1].iov_base = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	iov[2].iov_base = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (iov[1].iov_base == MAP_FAILED || iov[2].iov_base == MAP_FAILED)
+		return false;
+	for (i = 0; i < 3; i++)
+		iov[i].iov_len = PAGE;
+	written = pwritev(fd, iov, 3, 0);
+	/* Not by iomap, or with a fallback to the page cache, as on btrfs */
+	if (written >= 0)
+		errno = EOPNOTSUPP;
+	ok = written < 0 && errno == EFAULT &&
+	     pread(fd, on_disk, PAGE, 0) == PAGE && !memcmp(on_disk, page, PAGE);
+	munmap(iov[1].iov_base, PAGE);
+	munmap(iov[2].iov_base, PAGE);
+	return !close(fd) && ok;
 }
 
 static bool overwrite_aio_closed(const char *path, const unsigned char *id, int unused)
@@ -3833,6 +3873,7 @@ static const struct {
 	[RENAME]	= { overwrite_rename, .by_name = true },
 	[UNLINK]	= { overwrite_unlink, .by_name = true },
 	[DIRECT]	= { overwrite_direct },
+	[DIRECT_FAULT]	= { overwrite_direct_fault },
 	[AIO_CLOSED]	= { overwrite_aio_closed },
 	[IO_URING]	= { overwrite_io_uring },
 	[PUNCH]		= { overwrite_fallocate, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE },

@@ -18,6 +18,13 @@ void bpf_task_release(struct task_struct *p) __ksym;
 
 struct inode *bpf_real_data_inode(struct file *file) __ksym;
 
+struct {
+	__uint(type, BPF_MAP_TYPE_INODE_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, int);
+} inodes SEC(".maps");
+
 /* Programs of the type fentry must return 0. */
 int result;
 
@@ -117,6 +124,42 @@ int BPF_PROG(real_inode_before_destroy, struct file *opened)
 	bpf_iter_task_vma_destroy(&it);
 	if (inode)
 		result = inode->i_ino;
+	return 0;
+}
+
+/* A trusted pointer in an object to which the program has a reference */
+SEC("?lsm.s/file_open")
+__failure __msg("invalid mem access 'scalar'")
+int BPF_PROG(inode_after_put_file, struct file *opened)
+{
+	struct inode *inode;
+	struct file *file;
+
+	file = bpf_get_task_exe_file(bpf_get_current_task_btf());
+	if (!file)
+		return 0;
+	inode = file->f_inode;
+	bpf_put_file(file);
+	result = inode->i_ino;
+	return 0;
+}
+
+SEC("?lsm.s/file_open")
+__success
+int BPF_PROG(inode_before_put_file, struct file *opened)
+{
+	struct inode *inode, *other = opened->f_inode;
+	struct file *file;
+
+	file = bpf_get_task_exe_file(bpf_get_current_task_btf());
+	if (!file)
+		return 0;
+	inode = file->f_inode;
+	result = inode->i_ino;
+	bpf_inode_storage_get(&inodes, inode, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bpf_put_file(file);
+	/* The inode of another file is not affected. */
+	result += other->i_ino;
 	return 0;
 }
 
