@@ -2877,6 +2877,107 @@ TEST_F(confine, made_again)
 	cgroup_leave(UNIT);
 }
 
+static int count_pinned(void)
+{
+	DIR *d = opendir("/sys/fs/bpf/bpfprov");
+	struct dirent *e;
+	int n = 0;
+
+	while (d && (e = readdir(d)))
+		n += *e->d_name != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Cgroups with other paths each time are confined and removed: their policies are removed. */
+TEST_F(confine, removed)
+{
+	static const char * const names[] = { UNIT "1", UNIT "2" };
+	double end = now() + 20 * timeout_scale();
+	char path[64];
+	struct tool t;
+	int left;
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(names); i++) {
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", names[i]);
+		ASSERT_EQ(0, mkdir(path, 0755));
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", (char *)names[i], "--ip", ADDR1)));
+		tool_free(&t);
+		EXPECT_EQ(0, rmdir(path));
+	}
+	/* The kernel detaches the hooks some time later. */
+	do {
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+		tool_free(&t);
+		left = count_pinned();
+	} while (left != 1 && now() < end);
+	EXPECT_EQ(1, left);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show"))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
+/* Another version has attached a hook, which does nothing: this one replaces it. */
+TEST_F(confine, other_version)
+{
+	struct bpf_insn insns[] = {
+		INSN(BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 1),
+		INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET4_BIND);
+	struct bpf_map_info info = {};
+	int fds[4], policies, policy, i;
+	__u32 zero = 0, id, len = sizeof(info);
+	__u32 value[1024];
+	char dir[64], pin[128];
+	struct stat st;
+	struct tool t;
+
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_EQ(0, fstat(self->cgroup, &st));
+	snprintf(dir, sizeof(dir), "/sys/fs/bpf/bpfprov/%llu", (unsigned long long)st.st_ino);
+	snprintf(pin, sizeof(pin), "%s/bind4", dir);
+	fds[0] = bpf_obj_get(pin);
+	ASSERT_LE(0, fds[0]);
+	fds[1] = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "nothing", "GPL", insns,
+			       ARRAY_LEN(insns), &opts);
+	ASSERT_LE(0, fds[1]);
+	ASSERT_EQ(0, bpf_link_update(fds[0], fds[1], NULL));
+	/* post_bind4 refuses the address that bind4 has left. */
+	ASSERT_STREQ("EPERM", bound_to("0.0.0.0", 0, NULL));
+	snprintf(pin, sizeof(pin), "%s/policy", dir);
+	policies = fds[2] = bpf_obj_get(pin);
+	ASSERT_EQ(0, bpf_map_lookup_elem(policies, &zero, &id));
+	policy = fds[3] = bpf_map_get_fd_by_id(id);
+	ASSERT_LE(0, policy);
+	ASSERT_EQ(0, bpf_map_get_info_by_fd(policy, &info, &len));
+	ASSERT_GE(sizeof(value), info.value_size);
+	ASSERT_EQ(0, bpf_map_lookup_elem(policy, &zero, value));
+	/* The checksum of the hooks comes after the version of the policy. */
+	value[1]++;
+	ASSERT_EQ(0, bpf_map_update_elem(policy, &zero, value, BPF_ANY));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+	for (i = 0; i < 4; i++)
+		close(fds[i]);
+}
+
+/* Nobody reads its messages any more: it is confined, and the exit code is that. */
+TEST_F(confine, no_reader)
+{
+	struct tool t;
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	fclose(t.err);
+	t.err = fopen("/dev/null", "re");
+	EXPECT_EQ(OK, tool_end(&t));
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+}
+
 /* The same policy again is not a replacement: the old address is kept. */
 TEST_F(confine, same_twice)
 {
@@ -4647,19 +4748,13 @@ static void stall(enum own_fs fs, bool stall)
 
 /*
  * The kernel cannot read the build ID of a file, because the storage does not answer. One
- * lookup in /proc waits for it, and not one for each sample; the frames have their true
- * reason.
+ * lookup in /proc waits for it, and not one for each sample; the process is given up, and that
+ * is the reason.
  */
 TEST_F_TIMEOUT(profile, given_up, 240)
 {
-	static const struct {
-		enum own_fs fs;
-		const char *outcome;
-	} cases[] = {
-		{ FS_FUSE, "build ID not kept, and file not found" },
-		{ FS_STALLING, "build ID not read yet, and file not found" },
-	};
-	const char *outcome;
+	static const enum own_fs cases[] = { FS_FUSE, FS_STALLING };
+	static const char outcome[] = "mapping not known: given up";
 	struct mounted m;
 	struct tool t;
 	int err, ran = 0;
@@ -4667,9 +4762,9 @@ TEST_F_TIMEOUT(profile, given_up, 240)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(cases); i++) {
-		err = mount_copy(&m, cases[i].fs, true);
+		err = mount_copy(&m, cases[i], true);
 		if (err == -EOPNOTSUPP) {
-			TH_LOG("left out: %s", fs_needs(cases[i].fs));
+			TH_LOG("left out: %s", fs_needs(cases[i]));
 			continue;
 		}
 		ASSERT_EQ(0, err);
@@ -4677,17 +4772,15 @@ TEST_F_TIMEOUT(profile, given_up, 240)
 		pid = spawn_mapped(m.file);
 		ASSERT_LT(0, pid);
 		ASSERT_TRUE(drop_header(m.file));
-		stall(cases[i].fs, true);
+		stall(cases[i], true);
 		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "3", "-p",
 								 PID(pid), "--format", "json")));
 		EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("it waits again and again");
-		stall(cases[i].fs, false);
+		stall(cases[i], false);
 		end_process(pid);
 		EXPECT_EQ(OK, tool_end(&t));
 		EXPECT_NE(NULL, strstr(t.errors, ": 1 lookups in /proc took too long"))
 			TH_LOG("%s", t.errors);
-		outcome = strstr(t.errors, "no task-vma-query") ? "mapping not known: given up" :
-								  cases[i].outcome;
 		EXPECT_LT(0, count_outcome(t.out, outcome)) TH_LOG("%s: %s", outcome, t.errors);
 		tool_free(&t);
 		EXPECT_EQ(0, unmount_copy(&m));
@@ -5409,6 +5502,151 @@ TEST_F_TIMEOUT(profile, debug_link, 120)
 	target_end(&target);
 }
 
+/*
+ * Give @path a symbol table in which bpfprov_cli_spin() is the only symbol, is 1 MiB long, and has
+ * a name of @len bytes. @empty entries follow it.
+ */
+static int replace_symbols(const char *path, size_t len, size_t empty)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), i, err = -1;
+	char *old = MAP_FAILED, *name = malloc(len + 1);
+	Elf64_Sym *sym, table[2] = {};
+	Elf64_Shdr *s, *names;
+	struct stat st = {};
+	Elf64_Ehdr *e;
+	off_t at;
+
+	if (fd < 0 || !name || fstat(fd, &st))
+		goto out;
+	old = mmap(NULL, st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (old == MAP_FAILED)
+		goto out;
+	e = (void *)old;
+	s = (void *)old + e->e_shoff;
+	for (i = 0; i < e->e_shnum && s->sh_type != SHT_SYMTAB; i++)
+		s++;
+	if (i == e->e_shnum)
+		goto out;
+	names = (Elf64_Shdr *)(old + e->e_shoff) + s->sh_link;
+	for (sym = (void *)old + s->sh_offset; strcmp(old + names->sh_offset + sym->st_name,
+						      "bpfprov_cli_spin");)
+		sym++;
+	table[1] = *sym;
+	table[1].st_name = 1;
+	table[1].st_size = 1 << 20;
+	memset(name, 'n', len);
+	name[len] = 0;
+	at = (st.st_size + 7) & ~7UL;
+	/* The first byte of the names is 0. The end is sparse. */
+	if (pwrite(fd, name, len + 1, at + 1) != (ssize_t)len + 1)
+		goto out;
+	names->sh_offset = at;
+	names->sh_size = len + 2;
+	at = (at + len + 2 + 7) & ~7UL;
+	s->sh_offset = at;
+	s->sh_size = sizeof(table) + empty * sizeof(*sym);
+	s->sh_info = 1;
+	if (pwrite(fd, table, sizeof(table), at) == sizeof(table) &&
+	    !ftruncate(fd, at + s->sh_size))
+		err = 0;
+out:
+	if (old != MAP_FAILED)
+		munmap(old, st.st_size);
+	free(name);
+	close(fd);
+	return err ?: change_build_id(path);
+}
+
+/* Return addresses of a forged stack, and how many of them differ. */
+#define FORGED		120
+#define FORGED_RANGE	65536
+
+/* Spin below @stack, which returns to other addresses above @text all the time. */
+static noinline void spin_forged(void **stack, char *text)
+{
+	void **frame = __builtin_frame_address(0);
+	unsigned int i, n = 0;
+
+	for (i = 0; i < FORGED; i++)
+		stack[2 * i] = i + 1 < FORGED ? &stack[2 * i + 2] : NULL;
+	/* The caller's frame, and the return address. */
+	WRITE_ONCE(frame[0], stack);
+	for (;; n++)
+		WRITE_ONCE(stack[2 * (n % FORGED) + 1], text + n % FORGED_RANGE);
+}
+
+/* A process with such stacks, in a file with other symbols, until the tool has sampled it. */
+static void profile_forged(struct __test_metadata *_metadata, struct tool *t, size_t len,
+			   size_t empty)
+{
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64], byte;
+	void *stack[2 * FORGED] = {};
+	int ready[2];
+	struct copy c;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/image", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+	ASSERT_EQ(0, replace_symbols(file, len, empty));
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (map_copy(&c, file) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		spin_forged(stack, (char *)c.spin);
+	}
+	close(ready[1]);
+	EXPECT_EQ(1, read(ready[0], &byte, 1));
+	close(ready[0]);
+	ASSERT_EQ(0, tool_start_to(t, "/dev/null", false, ARGS("profile", "-F", "199", "-d", "60",
+							       "-p", PID(pid))));
+	ASSERT_TRUE(tool_says(t, " Hz"));
+	EXPECT_TRUE(wait_for_cpu_time(pid, 2));
+	kill(t->pid, SIGINT);
+	EXPECT_TRUE(ends_within(t, 50)) TH_LOG("it names all frames");
+	/* If it does not end. */
+	kill(t->pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(t));
+	end_process(pid);
+	unlink(file);
+	rmdir(dir);
+}
+
+/*
+ * A file of any user has a million symbols, so that each of many frames takes long to name: the
+ * limit of time is for all of them.
+ */
+TEST_F_TIMEOUT(profile, many_symbols, 180)
+{
+	struct tool t;
+
+	profile_forged(_metadata, &t, 8, 1000000);
+	EXPECT_NE(NULL, strstr(t.errors, "file over the limits of time or memory"))
+		TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, "interrupted"));
+	tool_free(&t);
+}
+
+/* In KiB. Stacks with 40000 different frames take 5 MiB, and the symbols of the kernel more. */
+#define MAX_NAMED	(96 * 1024)
+
+/* A name of any length is cut, and kept once for all frames that have it. */
+TEST_F(profile, long_name)
+{
+	struct tool t;
+	double kib;
+
+	profile_forged(_metadata, &t, 4095, 0);
+	kib = said_number(t.errors, "for the rest, ");
+	EXPECT_LT(0, kib);
+	EXPECT_GT(MAX_NAMED, kib) TH_LOG("%.0f KiB: %s", kib, t.errors);
+	/* Control: the frames have names. */
+	EXPECT_NE(NULL, strstr(t.errors, " % of user frames: symbolized")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
 /* CPU seconds of children that were waited for. */
 static double children_time(void)
 {
@@ -5454,7 +5692,8 @@ TEST_F_TIMEOUT(profile, child_cost, 120)
 
 /*
  * Another file takes the path of a program: its names are not used. The two differ in the build ID,
- * or, if neither has one, in the inode. Of a program that has ended, only the path is left.
+ * or, if neither has one, in the inode. Of a program that has ended, only the path is left. That
+ * one is on tmpfs, which reports no generation by which the files could differ, too.
  */
 TEST_F(profile, replaced_binary)
 {
@@ -5467,6 +5706,8 @@ TEST_F(profile, replaced_binary)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		if (cases[i].ends)
+			setenv("SCRATCH", "/dev/shm", 1);
 		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
 								 "--format", "json")));
 		ASSERT_TRUE(tool_says(&t, " Hz"));
@@ -6090,6 +6331,39 @@ TEST_F(profile, symbolic_link)
 	unlink(link);
 	unlink(path);
 	rmdir(dir);
+}
+
+/* A file that another user made in a directory for all: its mode is not kept. */
+TEST_F(profile, file_of_others)
+{
+	char dir[PATH_MAX - 64], path[PATH_MAX - 32];
+	mode_t mask = umask(022);
+	struct stat st = {};
+	struct tool t;
+	int fd;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	ASSERT_EQ(0, chmod(dir, 01777));
+	snprintf(path, sizeof(path), "%s/out", dir);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, fchown(fd, 65534, 65534));
+	EXPECT_EQ(0, fchmod(fd, 0666));
+	close(fd);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-o", path)));
+	umask(mask);
+	EXPECT_EQ(0, stat(path, &st));
+	EXPECT_EQ(0, st.st_uid);
+	EXPECT_EQ(0644, st.st_mode & 0777);
+	tool_free(&t);
+	/* Control: that of the own file is kept. */
+	EXPECT_EQ(0, chmod(path, 0606));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-o", path)));
+	EXPECT_EQ(0, stat(path, &st));
+	EXPECT_EQ(0606, st.st_mode & 0777);
+	tool_free(&t);
+	unlink(path);
+	EXPECT_EQ(0, rmdir(dir));
 }
 
 /*

@@ -301,8 +301,10 @@ TEST_F(sctp_bindx, rem_unprivileged)
 	EXPECT_TRUE(has_local(self->fd, variant->c));
 }
 
-/* The peer is notified of the addresses that were removed. */
-TEST_F(sctp_bindx, rem_connected)
+/* Connect to the peer. Return the socket that accepted. */
+static int connect_peer(struct __test_metadata *_metadata,
+			FIXTURE_DATA(sctp_bindx) *self,
+			const FIXTURE_VARIANT(sctp_bindx) *variant)
 {
 	int server, conn;
 	union addr addr;
@@ -313,12 +315,40 @@ TEST_F(sctp_bindx, rem_connected)
 	len = make_addr(&addr, variant->peer, PORT);
 	ASSERT_EQ(0, bind(server, &addr.sa, len));
 	ASSERT_EQ(0, listen(server, 1));
-
-	ASSERT_EQ(0, bindx_add(self->fd, PORT, variant->a, variant->b,
-			       variant->c));
 	ASSERT_EQ(0, connect(self->fd, &addr.sa, len));
 	conn = accept(server, NULL, NULL);
 	ASSERT_LE(0, conn);
+	close(server);
+	return conn;
+}
+
+/* The peer is notified of the addresses that were added. */
+TEST_F(sctp_bindx, add_connected)
+{
+	int conn;
+
+	ASSERT_EQ(0, bindx_add(self->fd, PORT, variant->a));
+	conn = connect_peer(_metadata, self, variant);
+	ASSERT_EQ(1, nr_peers(conn));
+
+	ASSERT_EQ(0, bindx_add(self->fd, PORT, variant->b, variant->c));
+	EXPECT_EQ(3, nr_local(self->fd));
+	/* Until the request arrives. */
+	while (nr_peers(conn) == 1)
+		sched_yield();
+	EXPECT_EQ(3, nr_peers(conn));
+
+	close(conn);
+}
+
+/* The peer is notified of the addresses that were removed. */
+TEST_F(sctp_bindx, rem_connected)
+{
+	int conn;
+
+	ASSERT_EQ(0, bindx_add(self->fd, PORT, variant->a, variant->b,
+			       variant->c));
+	conn = connect_peer(_metadata, self, variant);
 	ASSERT_EQ(3, nr_peers(conn));
 
 	ASSERT_EQ(0, bindx_rem(self->fd, PORT, variant->a, variant->b));
@@ -330,7 +360,6 @@ TEST_F(sctp_bindx, rem_connected)
 	EXPECT_EQ(1, nr_peers(conn));
 
 	close(conn);
-	close(server);
 }
 
 TEST_HARNESS_MAIN

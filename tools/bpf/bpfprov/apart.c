@@ -25,6 +25,8 @@
 
 static int alive_fd = -1;
 static rlim_t base, mapped;	/* bytes: of the child when it began, of files */
+static rlim_t before;		/* bytes: of the child when apart_allow() was called */
+static off_t allowed;
 
 static rlim_t data_size(void)
 {
@@ -62,7 +64,20 @@ bool apart_allow(int fd, bool more)
 		return false;
 	/* libelf maps it privately, which counts as data. */
 	mapped = (more ? mapped : 0) + st.st_size;
+	allowed = st.st_size;
+	before = data_size();
 	return limit_memory();
+}
+
+void apart_mapped(void)
+{
+	rlim_t now = data_size(), more = now > before ? now - before : 0;
+
+	if (alive_fd >= 0 && more < (rlim_t)allowed) {
+		mapped -= allowed - more;
+		allowed = more;
+		limit_memory();
+	}
 }
 
 void apart_alive(bool waits)
@@ -148,29 +163,44 @@ long apart_limit(const struct apart *a)
 	return apart_is_short(a) ? TIME_SHORT : TIME_LIMIT;
 }
 
+/* When the wait that began at @begin is too long. */
+static uint64_t end_of_wait(const struct apart *a, uint64_t begin, long limit)
+{
+	uint64_t ns = limit * 1000000ULL;
+
+	return begin + (a->spent < ns ? ns - a->spent : 0);
+}
+
 ssize_t apart_receive(struct apart *a, void *buf, size_t size)
 {
 	struct pollfd p = { .fd = a->fd, .events = POLLIN };
 	long usual = apart_limit(a), limit = usual;
-	uint64_t now, end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
+	uint64_t now, begin = clock_ns(CLOCK_MONOTONIC), end = end_of_wait(a, begin, limit);
+	bool waits = false;
 	ssize_t n;
 
 	/* A signal right before poll() does not interrupt it: hence the short timeout. */
 	while (!interrupted()) {
 		now = clock_ns(CLOCK_MONOTONIC);
-		if (now >= end) {
+		if (now >= end || (a->end && now >= a->end)) {
 			a->vain += limit;
 			return -1;
 		}
 		if (poll(&p, 1, 100) <= 0)
 			continue;
 		n = recv(a->fd, buf, size, 0);
-		if (n == 1) {	/* apart_alive() */
-			limit = *(char *)buf ? TIME_LIMIT : usual;
-			end = clock_ns(CLOCK_MONOTONIC) + limit * 1000000;
-		} else if (n >= 0 || errno != EINTR) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		now = clock_ns(CLOCK_MONOTONIC);
+		if (a->in_total && !waits)
+			a->spent += now - begin;
+		if (n != 1)
 			return n < 0 ? 0 : n;
-		}
+		/* apart_alive() */
+		waits = *(char *)buf;
+		limit = waits ? TIME_LIMIT : usual;
+		begin = now;
+		end = waits ? now + limit * 1000000ULL : end_of_wait(a, now, limit);
 	}
 	return -1;
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define APART_ABANDONED	16	/* documented in bpfprov.8 */
@@ -17,6 +18,9 @@ struct apart {
 	pid_t pid;		/* 0: none */
 	int fd;
 	long vain;		/* ms of waits in vain, for earlier children too */
+	bool in_total;		/* the limit is for all messages since @spent was 0 */
+	uint64_t spent;		/* ns: waiting for them */
+	uint64_t end;		/* of all waits, CLOCK_MONOTONIC, ns; 0: none */
 	pid_t abandoned[APART_ABANDONED];	/* killed, and not ended yet; 0: free */
 };
 
@@ -55,5 +59,11 @@ void apart_alive(bool waits);
  * the file is too large.
  */
 bool apart_allow(int fd, bool more);
+
+/*
+ * Likewise, after it was mapped: its owner may have truncated it before that, so that the memory
+ * is not needed for it.
+ */
+void apart_mapped(void);
 
 #endif

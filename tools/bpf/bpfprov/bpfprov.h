@@ -93,15 +93,23 @@ int open_cgroup(const char *name, char *path, size_t size);
 /*
  * exiting(): was there a SIGINT, SIGTERM or SIGHUP since catch_signals()? interrupted():
  * was there a second one? A third one ends the program, after unlinking the path given to
- * unlink_when_killed().
+ * unlink_when_killed(). After interrupt_at_once(), the next signal counts as the second one, even
+ * if there was none before.
  */
 void catch_signals(void);
 bool exiting(void);
 bool interrupted(void);
+void interrupt_at_once(void);
 void unlink_when_killed(const char *path);
 
 #define NSEC_PER_SEC	1000000000ULL
 uint64_t clock_ns(clockid_t clock);
+
+/*
+ * SipHash-1-3 of @len bytes and @more, with a random key: whoever chooses the bytes cannot make
+ * them collide.
+ */
+uint64_t hash_bytes(const void *p, size_t len, uint64_t more);
 
 /*
  * @s as a JSON string, with quotes. Bytes that are not UTF-8 become U+FFFD: the JSON writer of

@@ -272,6 +272,7 @@ static const struct {
 struct hook {
 	struct bpf_program *prog;
 	bool there;		/* attached already */
+	bool old;		/* by another version of this program */
 };
 
 /* ingress sees each packet: it is attached only for --allow-localhost. */
@@ -453,6 +454,40 @@ static void unpin(const char *dir, const char *name)
 	unlink(path);
 }
 
+/* A checksum of the hooks, to recognize those of another version of this program. */
+static __u32 hooks_version(void)
+{
+	const unsigned char *bytes;
+	__u32 sum = 0;
+	size_t size;
+
+	for (bytes = confine_bpf__elf_bytes(&size); size--; bytes++)
+		sum = sum * 31 + *bytes;
+	return sum;
+}
+
+/* Replace the programs of hooks that another version has attached. */
+static int replace_hooks(struct hook *hooks, const char *dir)
+{
+	int link, err;
+	size_t i;
+
+	for (i = 0; i < HOOKS; i++) {
+		if (!hooks[i].old || !bpf_program__autoload(hooks[i].prog))
+			continue;
+		link = pinned(dir, hook_names[i]);
+		err = link < 0 || bpf_link_update(link, bpf_program__fd(hooks[i].prog), NULL) ?
+		      -errno : 0;
+		if (link >= 0)
+			close(link);
+		if (err) {
+			say("replacing %s: %s", hook_names[i], strerror(-err));
+			return err;
+		}
+	}
+	return 0;
+}
+
 /* Attach the missing hooks. On an error, detach those that this call has attached. */
 static int attach(struct hook *hooks, int cgroup, const char *dir)
 {
@@ -629,14 +664,27 @@ static int find_id(__u64 id)
 	return err;
 }
 
+/* Are all hooks detached, as those of a removed cgroup are, some time later? */
+static bool is_detached(const char *dir)
+{
+	size_t i;
+	int rc;
+
+	for (i = 0; i < HOOKS; i++) {
+		rc = query_link(dir, hook_names[i]);
+		if (rc && rc != -ENOENT)
+			return false;
+	}
+	return true;
+}
+
 /*
  * Was the cgroup removed? Its policy may be removed then, so this needs proof. Without
  * CAP_DAC_READ_SEARCH it is that all hooks are detached, which is some time later.
  */
 static bool is_gone(const char *dir, const char *id, const struct policy *p)
 {
-	int err, rc;
-	size_t i;
+	int err;
 
 	if (is_here(id, p))
 		return false;
@@ -644,12 +692,7 @@ static bool is_gone(const char *dir, const char *id, const struct policy *p)
 	err = find_id(strtoull(id, NULL, 10));
 	if (!err || err == ESTALE)
 		return err == ESTALE;
-	for (i = 0; i < HOOKS; i++) {
-		rc = query_link(dir, hook_names[i]);
-		if (rc && rc != -ENOENT)
-			return false;
-	}
-	return true;
+	return is_detached(dir);
 }
 
 static enum state state_of(const char *dir, const char *id, const struct policy *p)
@@ -719,7 +762,10 @@ static bool allows_more(const struct policy *p, const struct policy *than)
 	       (p->has_ip6 && (!than->has_ip6 || memcmp(p->ip6, than->ip6, sizeof(p->ip6))));
 }
 
-/* Refuse a policy that contradicts another; remove that of an old cgroup at the same path. */
+/*
+ * Refuse a policy that contradicts another; remove that of an old cgroup at the same path, and of
+ * a removed one that is no longer used.
+ */
 static int check_other(void *ctx, const char *dir, const char *id)
 {
 	const char *path = ctx;
@@ -729,7 +775,8 @@ static int check_other(void *ctx, const char *dir, const char *id)
 	if (!policy_in(dir, &other))
 		return 0;
 	state = state_of(dir, id, &other);
-	if (state == REMADE && !strcmp(other.cgroup, path)) {
+	if ((state == REMADE && !strcmp(other.cgroup, path)) ||
+	    (state == REMOVED && find_id(strtoull(id, NULL, 10)) == ESTALE && is_detached(dir))) {
 		remove_dir(dir);
 		return 0;
 	}
@@ -775,7 +822,10 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	sigset_t signals;
 	size_t i;
 
+	/* If the reader of stderr ends, the exit code is still right. */
+	signal(SIGPIPE, SIG_IGN);
 	p->version = POLICY_VERSION;
+	p->hooks = hooks_version();
 	snprintf(p->cgroup, sizeof(p->cgroup), "%s", path);
 	if (!has_feature(AUTOBIND))
 		say_reduced(AUTOBIND, "listen() and send() without bind() are not confined");
@@ -823,6 +873,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	for (i = 0; i < HOOKS; i++) {
 		hooks[i].prog = bpf_object__find_program_by_name(skel->obj, hook_names[i]);
 		hooks[i].there = policies >= 0 && is_attached(dir, hook_names[i]);
+		hooks[i].old = false;
 		missing |= !hooks[i].there && bpf_program__autoload(hooks[i].prog);
 	}
 
@@ -837,6 +888,10 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			goto destroy;
 		}
 		keep_old(p, &old);
+		for (i = 0; i < HOOKS; i++) {
+			hooks[i].old = hooks[i].there && old.hooks != p->hooks;
+			missing |= hooks[i].old && bpf_program__autoload(hooks[i].prog);
+		}
 		err = replace_policy(policies, p);
 		if (err) {
 			say("replacing the policy: %s", strerror(-err));
@@ -870,7 +925,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			say("the policy: %s", strerror(-err));
 			goto undo;
 		}
-		err = attach(hooks, cgroup, dir);
+		err = replace_hooks(hooks, dir) ?: attach(hooks, cgroup, dir);
 		if (err) {
 			rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
 			goto undo;

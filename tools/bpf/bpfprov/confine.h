@@ -4,7 +4,7 @@
 #define __BPFPROV_CONFINE_H
 
 /* Increment it when struct policy or its meaning changes. */
-#define POLICY_VERSION	3
+#define POLICY_VERSION	4
 #define MAX_REDIRECTS	16
 #define MAX_ALLOWED	8
 #define CGROUP_PATH	512
@@ -18,6 +18,7 @@ struct redirect {
 
 struct policy {
 	__u32 version;
+	__u32 hooks;		/* a checksum of the programs that are attached */
 	__u32 has_ip4, has_ip6;
 	__u32 ip4;		/* network byte order, as are those below */
 	__u32 ip6[4];

@@ -18,6 +18,8 @@
 /* Bounds the memory: samples beyond it are counted as dropped. */
 #define MAX_STACKS	131072
 #define MAX_UNIQUE	1048576
+/* Bytes of the names of user frames. */
+#define MAX_NAMES	(64 << 20)
 /*
  * Limit of mappings of a process to search for files; and a lower one, after as many of all
  * processes were searched.
@@ -25,6 +27,9 @@
 #define MAX_MAPPINGS	4096
 #define FEW_MAPPINGS	256
 #define ALL_MAPPINGS	1048576
+/* Seconds: to search processes before sampling, and to look samples up after it. */
+#define TIME_SCAN	60
+#define TIME_LATE	10
 /* Processes that are remembered, because they were given up, or a search was in vain. */
 #define MAX_PROCESSES	256
 
@@ -33,17 +38,6 @@
 struct profile data;
 
 /* --- interning ------------------------------------------------------------------ */
-
-static uint64_t hash_of(const void *p, size_t len, uint64_t hash)
-{
-	const uint8_t *b = p;
-
-	while (len--)
-		hash = (hash ^ *b++) * 0x100000001b3ULL;
-	return hash ^ hash >> 29;
-}
-
-#define HASH_SEED 0xcbf29ce484222325ULL
 
 static bool table_grow(struct table *t, uint64_t (*hash)(uint32_t index))
 {
@@ -67,15 +61,15 @@ static bool table_grow(struct table *t, uint64_t (*hash)(uint32_t index))
 
 static uint64_t frame_hash(uint32_t i)
 {
-	return hash_of(&data.frames[i], FRAME_KEY, HASH_SEED);
+	return hash_bytes(&data.frames[i], FRAME_KEY, 0);
 }
 
 static uint64_t stack_hash(uint32_t i)
 {
 	const struct stack *s = &data.stacks[i];
 
-	return hash_of(s->frames, s->count_frames * sizeof(*s->frames),
-		       hash_of(s->comm, COMM_SIZE, HASH_SEED));
+	return hash_bytes(s->frames, s->count_frames * sizeof(*s->frames),
+		       hash_bytes(s->comm, COMM_SIZE, 0));
 }
 
 /* Make room for one more element. */
@@ -101,7 +95,7 @@ static int64_t frame_index(const struct frame *f)
 
 	if (t->used * 2 >= t->size && !table_grow(t, frame_hash))
 		return -1;
-	for (at = hash_of(f, FRAME_KEY, HASH_SEED) & (t->size - 1); t->slots[at];
+	for (at = hash_bytes(f, FRAME_KEY, 0) & (t->size - 1); t->slots[at];
 	     at = (at + 1) & (t->size - 1))
 		if (!memcmp(&data.frames[t->slots[at] - 1], f, FRAME_KEY))
 			return t->slots[at] - 1;
@@ -123,7 +117,7 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 
 	if (t->used * 2 >= t->size && !table_grow(t, stack_hash))
 		return false;
-	at = hash_of(frames, count * sizeof(*frames), hash_of(comm, COMM_SIZE, HASH_SEED));
+	at = hash_bytes(frames, count * sizeof(*frames), hash_bytes(comm, COMM_SIZE, 0));
 	for (at &= t->size - 1; t->slots[at]; at = (at + 1) & (t->size - 1)) {
 		s = &data.stacks[t->slots[at] - 1];
 		if (s->count_frames == count && s->kernel == kernel &&
@@ -148,6 +142,36 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 	t->slots[at] = ++data.stack_count;
 	t->used++;
 	return true;
+}
+
+static uint64_t name_hash(uint32_t i)
+{
+	return hash_bytes(data.names[i], strlen(data.names[i]), 0);
+}
+
+const char *frames_name(const char *name)
+{
+	size_t len = strlen(name), at;
+	struct table *t = &data.name_table;
+	char *copy;
+
+	if (t->used * 2 >= t->size && !table_grow(t, name_hash))
+		return NULL;
+	for (at = hash_bytes(name, len, 0) & (t->size - 1); t->slots[at];
+	     at = (at + 1) & (t->size - 1))
+		if (!strcmp(data.names[t->slots[at] - 1], name))
+			return data.names[t->slots[at] - 1];
+	if (data.name_bytes + len >= MAX_NAMES ||
+	    !room_for(&data.names, &data.name_room, data.name_count, sizeof(*data.names)))
+		return NULL;
+	copy = strdup(name);
+	if (!copy)
+		return NULL;
+	data.name_bytes += len + 1;
+	data.names[data.name_count] = copy;
+	t->slots[at] = ++data.name_count;
+	t->used++;
+	return copy;
 }
 
 /* --- lookups in a child process ---------------------------------------------------- */
@@ -285,6 +309,13 @@ static bool is_over(void)
 	return exiting() || (data.end && clock_ns(CLOCK_MONOTONIC) >= data.end);
 }
 
+/* Is it over for so long that no lookup is begun any more? */
+static bool is_late(void)
+{
+	return data.end &&
+	       clock_ns(CLOCK_MONOTONIC) >= data.end + TIME_LATE * NSEC_PER_SEC;
+}
+
 static bool is_valid(const struct reply *r)
 {
 	return r->err <= 0 && mapping_is_valid(&r->v);
@@ -298,7 +329,7 @@ static int look_up(struct request *q, struct reply *r)
 	if (interrupted())
 		return -EINTR;
 	/* After the end, look samples up as well, but do not wait again and again. */
-	if (is_over() && apart_is_short(&lookups.apart))
+	if ((is_over() && apart_is_short(&lookups.apart)) || is_late())
 		return -ETIMEDOUT;
 	if (is_among(&lookups.given_up, q->pid))
 		return -ETIMEDOUT;
@@ -551,9 +582,13 @@ static void scan_process(int pid)
 	}
 }
 
-/* Files of running processes have no further mmap records. */
+/*
+ * Files of running processes have no further mmap records. Each search can be in time, and all of
+ * them together take days.
+ */
 void frames_scan(int pid)
 {
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIME_SCAN * NSEC_PER_SEC;
 	struct dirent *e;
 	DIR *d;
 	int err = 0;
@@ -568,14 +603,25 @@ void frames_scan(int pid)
 		return;
 	}
 	d = opendir("/proc");
-	while (d && (e = readdir(d)) && !exiting())
-		if (*e->d_name >= '1' && *e->d_name <= '9')
+	while (d && (e = readdir(d)) && !exiting()) {
+		if (*e->d_name < '1' || *e->d_name > '9')
+			continue;
+		if (clock_ns(CLOCK_MONOTONIC) < end)
 			scan_process(atoi(e->d_name));
+		else
+			data.given_up++;
+	}
 	if (d)
 		closedir(d);
 }
 
 /* --- samples -------------------------------------------------------------------------- */
+
+/* The outcome of a walk without a reply. */
+static enum outcome outcome_of(const struct walk *w)
+{
+	return w->err == -EINTR ? NOT_LOOKED_UP : w->err == -ETIMEDOUT ? GIVEN_UP : NOT_STARTED;
+}
 
 /*
  * Without bpf_task_vma_query(): look the address up in /proc. The process may have ended
@@ -592,12 +638,8 @@ static void ask_proc(struct walk *w, int pid, uint64_t ip, struct frame *f)
 	err = walk_find(w, ip, MAP_AT, &v);
 	if (err == -ENOENT)
 		f->kind = NOWHERE;
-	else if (w->err == -EINTR)
-		f->missing = NOT_LOOKED_UP;
-	else if (w->err == -ETIMEDOUT)
-		f->missing = GIVEN_UP;
 	else if (w->err)
-		f->missing = NOT_STARTED;
+		f->missing = outcome_of(w);
 	if (err)
 		return;
 	if (!v.inode) {
@@ -646,6 +688,10 @@ static void ask_later(struct walk *w, int pid, const struct bpf_stack_build_id *
 			data.by_proc++;
 		}
 		break;
+	}
+	if (w->err) {
+		f->missing = outcome_of(w);
+		return;
 	}
 	/* Not found, or the path is longer than PATH_MAX. */
 	if (!binary_where(b)) {
@@ -724,7 +770,8 @@ static struct frame kernel_frame(uint64_t addr, bool is_return, uint64_t time)
 int frames_add_sample(void *ctx, void *sample, size_t size)
 {
 	const struct sample *s = sample;
-	uint32_t frames[2 * MAX_FRAMES], count = 0, kernel, i, n;
+	uint32_t frames[2 * MAX_FRAMES], count = 0, kernel, i, n, ids = 0;
+	uint64_t by_proc = data.by_proc;
 	char comm[COMM_SIZE] = {};
 	struct walk w = walk_of(s->pid);
 	struct frame f;
@@ -749,20 +796,23 @@ int frames_add_sample(void *ctx, void *sample, size_t size)
 	for (i = 0; i < n; i++) {
 		f = user_frame(s, i, &w);
 		if (s->user[i].status == BPF_STACK_BUILD_ID_VALID && f.kind == USER)
-			data.by_id++;
+			ids++;
 		index = frame_index(&f);
 		if (index < 0)
 			goto dropped;
 		frames[count++] = index;
 	}
-	data.by_query += s->queried;
 	snprintf(comm, sizeof(comm), "%s", s->comm);
 	if (!count_stack(comm, frames, kernel, count))
 		goto dropped;
 	for (i = 0; i < count; i++)
 		data.frames[frames[i]].count++;
+	data.by_id += ids;
+	data.by_query += s->queried < ids ? s->queried : ids;
 	goto out;
 dropped:
+	/* Its frames are not counted. */
+	data.by_proc = by_proc;
 	data.dropped++;
 out:
 	return data.sampling && is_over() ? -EINTR : 0;
@@ -795,9 +845,10 @@ void frames_free(void)
 	frames_end();
 	for (i = 0; i < data.stack_count; i++)
 		free(data.stacks[i].frames);
-	for (i = 0; i < data.frame_count; i++)
-		if (data.frames[i].kind == USER)
-			free((char *)data.frames[i].name);
+	for (i = 0; i < data.name_count; i++)
+		free(data.names[i]);
+	free(data.names);
+	free(data.name_table.slots);
 	free(data.stacks);
 	free(data.stack_table.slots);
 	free(data.frames);

@@ -30,7 +30,7 @@ struct frame {
 	uint64_t missing;	/* the outcome if the binary is not found, or if it is UNKNOWN */
 	/* Not compared. */
 	uint64_t count;
-	const char *name;	/* of a user frame: owned by it */
+	const char *name;
 	const char *module;
 	enum outcome outcome;
 };
@@ -49,6 +49,9 @@ struct profile {
 	struct stack *stacks;
 	size_t stack_count, stack_room;
 	struct table stack_table;
+	char **names;			/* of user frames */
+	size_t name_count, name_room, name_bytes;
+	struct table name_table;
 	struct texts texts;
 	struct rings rings;
 	uint64_t read_at;		/* when @rings were last read, CLOCK_MONOTONIC, ns */
@@ -75,6 +78,9 @@ void frames_read_records(void);
  * interrupts or the time is over. That sample was taken.
  */
 int frames_add_sample(void *ctx, void *sample, size_t size);
+
+/* The one copy of this name; NULL: there is no room. */
+const char *frames_name(const char *name);
 
 /* No more samples. */
 void frames_end(void);

@@ -102,30 +102,67 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 /* --- the file -------------------------------------------------------------------- */
 
 /*
+ * Store the path of the regular file @fd. Returns false if it has none, as when it was deleted.
+ * Of a symbolic link such as /dev/stdout, this is the target.
+ */
+static bool find_path(int fd, const struct stat *st, char *path, size_t size)
+{
+	struct stat at;
+	char link[32];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, path, size - 1);
+	if (len < 0 || len == (ssize_t)size - 1)
+		return false;
+	path[len] = 0;
+	return !lstat(path, &at) && at.st_dev == st->st_dev && at.st_ino == st->st_ino;
+}
+
+/*
  * Write to a temporary file that is renamed at the end, so that a full disk does not
  * destroy an old profile. Returns NULL after printing the reason.
+ *
+ * Another user may own the file, or replace it at any time: it is looked up once, and its mode is
+ * kept only if it is the file of this user.
  */
 static FILE *open_output(char *temp, size_t size)
 {
 	static char target[PATH_MAX];
-	struct stat st;
-	bool there;
+	char link[32];
+	struct stat st = {};
+	int old, fd, err;
+	mode_t mask;
 	FILE *f;
 
 	*temp = 0;
 	if (!env.output)
 		return stdout;
-	there = !stat(env.output, &st);
-	/* Replace the target of a symbolic link such as /dev/stdout, not the link. */
-	if (there && S_ISREG(st.st_mode) && realpath(env.output, target))
+	old = open(env.output, O_PATH | O_CLOEXEC);
+	err = errno;
+	/* A symbolic link to a file that does not exist yet. */
+	if (old < 0 && err == ENOENT && !lstat(env.output, &st)) {
+		old = open(env.output, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		if (old < 0) {
+			say("%s: %s", env.output, strerror(errno));
+			return NULL;
+		}
+	}
+	if (old >= 0 && fstat(old, &st)) {
+		close(old);
+		old = -1;
+	}
+	if (old < 0 && err != ENOENT) {
+		say("%s: %s", env.output, strerror(err));
+		return NULL;
+	}
+	if (old >= 0 && S_ISREG(st.st_mode) && find_path(old, &st, target, sizeof(target)))
 		env.output = target;
-	if (there ? S_ISREG(st.st_mode) && env.output == target :
-		    lstat(env.output, &st) && errno == ENOENT) {
-		mode_t mask;
-		int fd;
-
+	if (old < 0 || env.output == target) {
 		if ((size_t)snprintf(temp, size, "%s.XXXXXX", env.output) >= size) {
 			say("%.40s...: the name is too long", env.output);
+			if (old >= 0)
+				close(old);
 			return NULL;
 		}
 		fd = mkstemp(temp);
@@ -134,13 +171,18 @@ static FILE *open_output(char *temp, size_t size)
 		f = fd < 0 ? NULL : fdopen(fd, "w");
 		if (fd >= 0) {
 			umask(mask = umask(0));
-			fchmod(fd, there ? st.st_mode & 0777 : 0666 & ~mask);
+			fchmod(fd, old >= 0 && st.st_uid == geteuid() ? st.st_mode & 0777 :
+									0666 & ~mask);
 		}
 	} else {
-		f = fopen(env.output, "w");
+		/* This one, whatever has its name by now. */
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", old);
+		f = fopen(link, "w");
 	}
 	if (!f)
 		say("%s: %s", env.output, strerror(errno));
+	if (old >= 0)
+		close(old);
 	return f;
 }
 

@@ -61,12 +61,18 @@ static void name_frame(struct frame *f)
 	}
 }
 
+/* Documented in bpfprov.8: seconds for all names. */
+#define TIME_NAMES	600
+
+/* Frequent ones first: there is a limit of time for a file. */
 static int by_binary(const void *a, const void *b)
 {
 	const struct frame *x = &data.frames[*(const uint32_t *)a];
 	const struct frame *y = &data.frames[*(const uint32_t *)b];
 
-	return x->binary < y->binary ? -1 : x->binary > y->binary;
+	if (x->binary != y->binary)
+		return x->binary < y->binary ? -1 : 1;
+	return x->count > y->count ? -1 : x->count < y->count;
 }
 
 /* User frames, in the order in which they are named. */
@@ -111,9 +117,18 @@ static void name_apart(int fd, void *ctx)
 	}
 }
 
+static void set_name(struct frame *f, const struct result *r)
+{
+	f->outcome = r->outcome;
+	f->name = *r->name ? frames_name(r->name) : NULL;
+	if (*r->name && !f->name)
+		f->outcome = OVER_LIMIT;
+}
+
 /*
  * Files are read in a child process, which may be killed: then the file at hand is given up,
- * and another child continues with the next one.
+ * and another child continues with the next one. The limit of time is for all frames of a file:
+ * each of them can take seconds if it has millions of symbols.
  */
 static void name_user(const uint32_t *order, size_t count)
 {
@@ -121,14 +136,21 @@ static void name_user(const uint32_t *order, size_t count)
 	struct job j = { .order = order, .count = count };
 	bool tty = isatty(STDERR_FILENO);
 	enum outcome rest = NOT_LOOKED_UP;
-	struct binary *costly;
-	struct apart a = {};
+	struct binary *costly, *last = NULL;
+	struct apart a = {
+		.in_total = true,
+		.end = clock_ns(CLOCK_MONOTONIC) + TIME_NAMES * NSEC_PER_SEC,
+	};
 	struct frame *f;
 	size_t begin;
 	ssize_t len;
 	int err;
 
 	while (j.at < count && !interrupted()) {
+		if (clock_ns(CLOCK_MONOTONIC) >= a.end) {
+			rest = OVER_LIMIT;
+			break;
+		}
 		err = apart_start(&a, name_apart, &j);
 		if (err) {
 			say("a child process, to read files: %s",
@@ -138,11 +160,16 @@ static void name_user(const uint32_t *order, size_t count)
 		}
 		begin = j.at;
 		len = 0;
-		while (j.at < count && (len = apart_receive(&a, &r, sizeof(r))) > 0 &&
-		       is_valid(&r, len)) {
-			f = &data.frames[order[j.at++]];
-			f->outcome = r.outcome;
-			f->name = *r.name ? strdup(r.name) : NULL;
+		while (j.at < count) {
+			f = &data.frames[order[j.at]];
+			if (f->binary != last)
+				a.spent = 0;
+			last = f->binary;
+			len = apart_receive(&a, &r, sizeof(r));
+			if (len <= 0 || !is_valid(&r, len))
+				break;
+			set_name(f, &r);
+			j.at++;
 			if (tty && j.at % 256 == 0)
 				fprintf(stderr, "\rnaming frames: %zu of %zu", j.at, count);
 		}
@@ -167,6 +194,7 @@ static void name_all(void)
 	bool tty = isatty(STDERR_FILENO);
 	size_t i, user = 0;
 
+	interrupt_at_once();
 	/* One file after the other, because only one is open at a time. */
 	for (i = 0; i < data.frame_count; i++) {
 		if (data.frames[i].kind != USER)

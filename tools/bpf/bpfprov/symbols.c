@@ -84,13 +84,9 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	uint8_t padded[BUILD_ID_MAX] = {};
 	char hex[2 * BUILD_ID_MAX + 1];
 	struct binary **bucket, *b;
-	unsigned int hash = !len;
-	size_t i;
 
 	memcpy(padded, id, len ? len : BUILD_ID_MAX);
-	for (i = 0; i < (len ? BUILD_ID_MAX : KEY_SIZE); i++)
-		hash = hash * 31 + padded[i];
-	bucket = &binaries[hash % BUCKETS];
+	bucket = &binaries[hash_bytes(padded, len ? BUILD_ID_MAX : KEY_SIZE, !len) % BUCKETS];
 	for (b = *bucket; b; b = b->next) {
 		if (!b->len != !len)
 			continue;
@@ -495,6 +491,7 @@ static void open_current(struct binary *b)
 	dwfl_report_begin(current.dwfl);
 	current.mod = dwfl_report_offline(current.dwfl, b->name, path, fd);
 	dwfl_report_end(current.dwfl, NULL, NULL);
+	apart_mapped();
 	if (!current.mod) {
 		close(fd);
 		return;
@@ -503,6 +500,9 @@ static void open_current(struct binary *b)
 	*userdata = b;
 	current.elf = dwfl_module_getelf(current.mod, &current.bias);
 	current.debug_only = current.elf && has_no_text(current.elf);
+	/* Now find_debuginfo() is called. */
+	dwfl_module_getsymtab(current.mod);
+	apart_mapped();
 }
 
 /*

@@ -69,8 +69,8 @@ bool binary_leaked(void);
 /* The number of calls of binary_get() for files beyond the limit, which can be the same ones. */
 uint64_t binary_dropped(void);
 
-/* Longer names are cut. */
-#define MAX_NAME	4096
+/* Longer names are cut. Documented in bpfprov.8. */
+#define MAX_NAME	1024
 
 void binary_free_all(void);
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -71,6 +72,13 @@ bool interrupted(void)
 	return __atomic_load_n(&signals, __ATOMIC_RELAXED) > 1;
 }
 
+void interrupt_at_once(void)
+{
+	int none = 0;
+
+	__atomic_compare_exchange_n(&signals, &none, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 void unlink_when_killed(const char *path)
 {
 	char first = *path;
@@ -90,6 +98,60 @@ uint64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &ts);
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static uint64_t rotate(uint64_t x, int bits)
+{
+	return x << bits | x >> (64 - bits);
+}
+
+static void sip_round(uint64_t v[4])
+{
+	v[0] += v[1];
+	v[1] = rotate(v[1], 13) ^ v[0];
+	v[0] = rotate(v[0], 32);
+	v[2] += v[3];
+	v[3] = rotate(v[3], 16) ^ v[2];
+	v[0] += v[3];
+	v[3] = rotate(v[3], 21) ^ v[0];
+	v[2] += v[1];
+	v[1] = rotate(v[1], 17) ^ v[2];
+	v[2] = rotate(v[2], 32);
+}
+
+static void sip_word(uint64_t v[4], uint64_t word)
+{
+	v[3] ^= word;
+	sip_round(v);
+	v[0] ^= word;
+}
+
+uint64_t hash_bytes(const void *p, size_t len, uint64_t more)
+{
+	static uint64_t key[2];
+	static bool has_key;
+	uint64_t v[4], word;
+	size_t i;
+
+	if (!has_key)
+		has_key = getrandom(key, sizeof(key), 0) == sizeof(key);
+	v[0] = key[0] ^ 0x736f6d6570736575ULL;
+	v[1] = key[1] ^ 0x646f72616e646f6dULL;
+	v[2] = key[0] ^ 0x6c7967656e657261ULL;
+	v[3] = key[1] ^ 0x7465646279746573ULL;
+	sip_word(v, more);
+	for (i = 0; i + sizeof(word) <= len; i += sizeof(word)) {
+		memcpy(&word, p + i, sizeof(word));
+		sip_word(v, word);
+	}
+	word = (uint64_t)len << 56;
+	memcpy(&word, p + i, len - i);
+	sip_word(v, word);
+	v[2] ^= 0xff;
+	sip_round(v);
+	sip_round(v);
+	sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 void catch_signals(void)
