@@ -353,7 +353,8 @@ TEST(device_ping)
 /* A socket that is bound to an IPv6 address has no IPv4 source. bind() sets
  * IPV6_V6ONLY, but without a port it can be cleared again.
  */
-static int bind_v6_clear_v6only(struct __test_metadata *_metadata, int type)
+static int bind_v6_clear_v6only(struct __test_metadata *_metadata, int type,
+				const char *ip)
 {
 	int fd;
 
@@ -361,7 +362,7 @@ static int bind_v6_clear_v6only(struct __test_metadata *_metadata, int type)
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, setsockopt(fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT, &one,
 				sizeof(one)));
-	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
+	ASSERT_EQ(0, bind_to(fd, ip, 0));
 	ASSERT_EQ(0, local_port(fd));
 	ASSERT_EQ(0, setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &zero,
 				sizeof(zero)));
@@ -379,7 +380,7 @@ TEST(tcp_v6_to_v4mapped)
 	ASSERT_EQ(0, bind_to(peer, "127.0.0.1", 0));
 	ASSERT_EQ(0, listen(peer, 1));
 
-	fd = bind_v6_clear_v6only(_metadata, SOCK_STREAM);
+	fd = bind_v6_clear_v6only(_metadata, SOCK_STREAM, "2001:db8::2");
 	EXPECT_EQ(-1, connect_to(fd, "::ffff:127.0.0.1", local_port(peer))) {
 		TH_LOG("connected from %s", local_ip(fd));
 	}
@@ -390,9 +391,12 @@ TEST(tcp_v6_to_v4mapped)
 
 TEST(udp_v6_to_v4mapped)
 {
+	static const char * const sources[] = { "2001:db8::2", "ff0e::1" };
+	static const char * const peers[] = { "::ffff:127.0.0.1", "127.0.0.1" };
 	union addr addr;
 	socklen_t len;
 	int fd, peer;
+	size_t i, j;
 
 	setup_netns(_metadata);
 
@@ -400,11 +404,20 @@ TEST(udp_v6_to_v4mapped)
 	ASSERT_LE(0, peer);
 	ASSERT_EQ(0, bind_to(peer, "127.0.0.1", 0));
 
-	fd = bind_v6_clear_v6only(_metadata, SOCK_DGRAM);
-	len = make_addr(&addr, "::ffff:127.0.0.1", local_port(peer));
-	EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &addr.sa, len));
-	EXPECT_EQ(ENETUNREACH, errno);
-	close(fd);
+	for (i = 0; i < ARRAY_SIZE(sources); i++)
+		for (j = 0; j < ARRAY_SIZE(peers); j++) {
+			fd = bind_v6_clear_v6only(_metadata, SOCK_DGRAM, sources[i]);
+			len = make_addr(&addr, peers[j], local_port(peer));
+			EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &addr.sa, len)) {
+				TH_LOG("sent to %s", peers[j]);
+			}
+			EXPECT_EQ(ENETUNREACH, errno);
+			EXPECT_EQ(-1, connect(fd, &addr.sa, len)) {
+				TH_LOG("connected to %s", peers[j]);
+			}
+			EXPECT_EQ(ENETUNREACH, errno);
+			close(fd);
+		}
 	close(peer);
 }
 
