@@ -88,7 +88,8 @@ class Report:
         """Whether every frame is known, and none is in these files."""
         stacks = [access for access in self.accesses if access.stack]
         sides = 1 if any(ORIGIN in line for line in self.lines) else 2
-        return bool(stacks) and len(self.accesses) == sides and all(access.functions and not access.files & {UNREADABLE, *ours} for access in stacks)
+        return bool(stacks) and len(self.accesses) == sides and \
+            all(access.functions and not access.files & {UNREADABLE, *ours} for access in stacks)
 
     def is_in(self, row: list[Access]) -> bool:
         sides = self.accesses

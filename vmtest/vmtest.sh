@@ -485,11 +485,12 @@ decode()
 }
 
 # races: takes the headline off those of KCSAN's reports that vmtest/kcsan.known lists or that
-# have no file of the series in them, and prints rows for all but the former. All of them move to the end of the console, decoded: decoding
-# the output of SysRq l, which tests use, would take a quarter of an hour.
+# have no file of the series in them, and prints rows for all but the former. All of them move
+# to the end of the console, decoded: decoding the output of SysRq l, which tests use, would
+# take a quarter of an hour.
 races()
 {
-	local all new elsewhere reports='/BUG: KCSAN: / { left = 200 } (left > 0) == want; /==========/ { left = 0 } { left-- }'
+	local all new other reports='/BUG: KCSAN: / { left = 200 } (left > 0) == want; /==========/ { left = 0 } { left-- }'
 	all=$(grep -ac 'BUG: KCSAN: ' "$console") || return 0
 	mkdir -p "$scratch"
 	tr -d '\r' <"$console" | awk -v want=1 "$reports" >"$scratch/reports"
@@ -503,9 +504,9 @@ races()
 	awk -v want=0 "$reports" "$console" | cat - "$run/judged" >"$run/rest"
 	mv "$run/rest" "$console"
 	new=$(grep -ac 'BUG: KCSAN: ' "$console" || true)
-	elsewhere=$(grep -ac 'elsewhere: ' "$run/judged" || true)
-	say "kcsan: of $all reports, $new are failures; $elsewhere others are not in vmtest/kcsan.known, but no file of the series is in them"
-	[ $((new + elsewhere)) = 0 ] || results races "$run/decoded" >&2 || true
+	other=$(grep -ac 'elsewhere: ' "$run/judged" || true)
+	say "kcsan: $all reports: $new failures, $other not listed and without a file of the series"
+	[ $((new + other)) = 0 ] || results races "$run/decoded" >&2 || true
 	[ -z "$log" ] || cp "$console" "$log/console"
 }
 
