@@ -2877,10 +2877,10 @@ TEST_F(confine, made_again)
 	cgroup_leave(UNIT);
 }
 
-static int count_pinned(void)
+static int count_files(const char *dir)
 {
-	DIR *d = opendir("/sys/fs/bpf/bpfprov");
 	struct dirent *e;
+	DIR *d = opendir(dir);
 	int n = 0;
 
 	while (d && (e = readdir(d)))
@@ -2911,7 +2911,7 @@ TEST_F(confine, removed)
 	do {
 		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
 		tool_free(&t);
-		left = count_pinned();
+		left = count_files("/sys/fs/bpf/bpfprov");
 	} while (left != 1 && now() < end);
 	EXPECT_EQ(1, left);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show"))) TH_LOG("%s", t.errors);
@@ -6271,19 +6271,6 @@ TEST_F(profile, pid_namespace)
 	EXPECT_LT(20, counts[1]);
 	close(fds[0]);
 	close(fds[1]);
-}
-
-static int count_files(const char *dir)
-{
-	struct dirent *e;
-	DIR *d = opendir(dir);
-	int n = 0;
-
-	while (d && (e = readdir(d)))
-		n += *e->d_name != '.';
-	if (d)
-		closedir(d);
-	return n;
 }
 
 /* Closing the terminal acts like Ctrl-C: it leaves the profile and no other file. */

@@ -1541,6 +1541,7 @@ TEST_F(nmi, writer)
 	pthread_join(writer, NULL);
 	ASSERT_FALSE(failed);
 
+	ASSERT_LE(samples, self->skel->bss->nr_samples);
 	samples = self->skel->bss->nr_samples;
 	for (i = 0; i < samples; i++) {
 		bool is_there = sample_is_valid(self, i);

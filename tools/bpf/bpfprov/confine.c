@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "bpfprov.h"
 #include "confine.h"
@@ -457,13 +458,11 @@ static void unpin(const char *dir, const char *name)
 /* A checksum of the hooks, to recognize those of another version of this program. */
 static __u32 hooks_version(void)
 {
-	const unsigned char *bytes;
-	__u32 sum = 0;
+	const void *bytes;
 	size_t size;
 
-	for (bytes = confine_bpf__elf_bytes(&size); size--; bytes++)
-		sum = sum * 31 + *bytes;
-	return sum;
+	bytes = confine_bpf__elf_bytes(&size);
+	return crc32(crc32(0, NULL, 0), bytes, size);
 }
 
 /* Replace the programs of hooks that another version has attached. */

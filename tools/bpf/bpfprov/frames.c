@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/capability.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -144,33 +145,26 @@ static bool count_stack(const char *comm, const uint32_t *frames, uint32_t kerne
 	return true;
 }
 
-static uint64_t name_hash(uint32_t i)
+static int by_name(const void *a, const void *b)
 {
-	return hash_bytes(data.names[i], strlen(data.names[i]), 0);
+	return strcmp(a, b);
 }
 
 const char *frames_name(const char *name)
 {
-	size_t len = strlen(name), at;
-	struct table *t = &data.name_table;
-	char *copy;
+	char **known = tfind(name, &data.names, by_name), *copy;
+	size_t size = strlen(name) + 1;
 
-	if (t->used * 2 >= t->size && !table_grow(t, name_hash))
-		return NULL;
-	for (at = hash_bytes(name, len, 0) & (t->size - 1); t->slots[at];
-	     at = (at + 1) & (t->size - 1))
-		if (!strcmp(data.names[t->slots[at] - 1], name))
-			return data.names[t->slots[at] - 1];
-	if (data.name_bytes + len >= MAX_NAMES ||
-	    !room_for(&data.names, &data.name_room, data.name_count, sizeof(*data.names)))
+	if (known)
+		return *known;
+	if (data.name_bytes + size > MAX_NAMES)
 		return NULL;
 	copy = strdup(name);
-	if (!copy)
+	if (!copy || !tsearch(copy, &data.names, by_name)) {
+		free(copy);
 		return NULL;
-	data.name_bytes += len + 1;
-	data.names[data.name_count] = copy;
-	t->slots[at] = ++data.name_count;
-	t->used++;
+	}
+	data.name_bytes += size;
 	return copy;
 }
 
@@ -845,10 +839,7 @@ void frames_free(void)
 	frames_end();
 	for (i = 0; i < data.stack_count; i++)
 		free(data.stacks[i].frames);
-	for (i = 0; i < data.name_count; i++)
-		free(data.names[i]);
-	free(data.names);
-	free(data.name_table.slots);
+	tdestroy(data.names, free);
 	free(data.stacks);
 	free(data.stack_table.slots);
 	free(data.frames);

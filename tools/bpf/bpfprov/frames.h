@@ -49,9 +49,8 @@ struct profile {
 	struct stack *stacks;
 	size_t stack_count, stack_room;
 	struct table stack_table;
-	char **names;			/* of user frames */
-	size_t name_count, name_room, name_bytes;
-	struct table name_table;
+	void *names;			/* of user frames: a tree of tsearch() */
+	size_t name_bytes;
 	struct texts texts;
 	struct rings rings;
 	uint64_t read_at;		/* when @rings were last read, CLOCK_MONOTONIC, ns */
