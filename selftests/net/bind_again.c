@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <linux/l2tp.h>
 
 #include "kselftest_harness.h"
 
@@ -280,6 +281,19 @@ TEST_F(bind_again, any)
 	EXPECT_STREQ(variant->any, local_ip(self->fd));
 }
 
+/* AF_UNSPEC with INADDR_ANY is an IPv4 address. */
+TEST_F(bind_again, any_unspec)
+{
+	struct sockaddr_in addr = { .sin_family = AF_UNSPEC };
+
+	if (variant->family != AF_INET)
+		return;
+
+	bind_first(_metadata, self, variant);
+	ASSERT_EQ(0, bind(self->fd, (struct sockaddr *)&addr, sizeof(addr)));
+	EXPECT_STREQ(variant->any, local_ip(self->fd));
+}
+
 static int bound_device(int fd)
 {
 	socklen_t len = sizeof(int);
@@ -348,6 +362,40 @@ TEST(device_ping)
 	ASSERT_EQ(0, bind_to(fd, "2001:db8::2", 0));
 	ASSERT_EQ(0, bound_device(fd));
 	link_local_fails(_metadata, fd, "fe80::1", 0, EINVAL);
+}
+
+static int bind_l2tp(int fd, const char *ip, __u32 conn_id)
+{
+	struct sockaddr_l2tpip addr = {
+		.l2tp_family = AF_INET,
+		.l2tp_conn_id = conn_id,
+	};
+
+	inet_pton(AF_INET, ip, &addr.l2tp_addr);
+	return bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+}
+
+/* A socket whose address and connection ID are in use has no address. */
+TEST(l2tp)
+{
+	int busy, fd;
+
+	setup_netns(_metadata);
+
+	busy = socket(AF_INET, SOCK_DGRAM, IPPROTO_L2TP);
+	if (busy < 0 && (errno == EPROTONOSUPPORT || errno == ESOCKTNOSUPPORT))
+		SKIP(return, "No L2TP/IP");
+	ASSERT_LE(0, busy);
+	ASSERT_EQ(0, bind_l2tp(busy, "127.0.0.2", 1));
+
+	fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_L2TP);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(-1, bind_l2tp(fd, "127.0.0.2", 1));
+	ASSERT_EQ(EADDRINUSE, errno);
+	ASSERT_EQ(0, bind_l2tp(fd, "0.0.0.0", 2));
+	EXPECT_STREQ("0.0.0.0", local_ip(fd));
+	close(fd);
+	close(busy);
 }
 
 /* A socket that is bound to an IPv6 address has no IPv4 source. bind() sets

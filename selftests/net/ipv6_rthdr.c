@@ -96,6 +96,7 @@ TEST_F(rthdr, message)
 		.msg_controllen = sizeof(control),
 	};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int ret;
 
 	self->header.hdr.type = IPV6_SRCRT_TYPE_2;
 	self->header.hdr.segments_left = 1;
@@ -104,10 +105,20 @@ TEST_F(rthdr, message)
 	cmsg->cmsg_len = CMSG_LEN(sizeof(self->header));
 	memcpy(CMSG_DATA(cmsg), &self->header, sizeof(self->header));
 
-	if (sendmsg(self->fd, &msg, 0) < 0 && errno == EINVAL)
+	ret = sendmsg(self->fd, &msg, 0);
+	if (ret < 0 && errno == EINVAL)
 		SKIP(return, "needs CONFIG_IPV6_MIP6");
+	ASSERT_EQ(1, ret);
+	/* The same control message, for all packets of the socket. */
+	ASSERT_EQ(0, setsockopt(self->fd, IPPROTO_IPV6, IPV6_2292PKTOPTIONS,
+				control, sizeof(control)));
+	ASSERT_EQ(0, setsockopt(self->fd, IPPROTO_IPV6, IPV6_2292PKTOPTIONS,
+				NULL, 0));
 	ASSERT_EQ(0, set_net_raw(false));
 	EXPECT_EQ(-1, sendmsg(self->fd, &msg, 0));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-1, setsockopt(self->fd, IPPROTO_IPV6, IPV6_2292PKTOPTIONS,
+				 control, sizeof(control)));
 	EXPECT_EQ(EPERM, errno);
 	ASSERT_EQ(0, set_net_raw(true));
 }
