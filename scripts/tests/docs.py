@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Iterator
 
 # Programs of the host and of the kernel tree, whose options are not checked.
-HOST = {"git", "cd", "head", "echo", "java", "mkdir", "ip", "scripts/kconfig/merge_config.sh"}
+HOST = {"git", "cd", "head", "echo", "export", "java", "mkdir", "ip", "scripts/kconfig/merge_config.sh"}
 SEPARATORS = {"&&", "|", ";"}
 # Options of vmtest.sh whose values are checked.
 FLAVOURS = ("-f", "--flavour")
 TESTS = ("-t", "--test", "-x", "--exclude")
 SPAN = re.compile(r"`([^`]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def cells(line: str) -> list[str]:
@@ -278,7 +279,7 @@ class Checker:
                     self.fault(f"{span}: does not exist")
         for n, line in doc.text:
             at(n)
-            for link in re.findall(r"\]\(([^)\s]+)\)", line):
+            for link in LINK.findall(line):
                 if "://" not in link and not (path.parent / link.partition("#")[0]).exists():
                     self.fault(f"link to {link}: does not exist")
         for n, line in doc.output:
@@ -339,7 +340,8 @@ class Checker:
                 files = [f for s in series for f in added.get(s, {}).items()]
                 if not any(symbol in line for _, lines in files for line in lines):
                     self.fault(f"{span}: the patches of {row[2]} do not add it")
-                for document in SPAN.findall(row[3]):
+                documents = SPAN.findall(row[3]) + LINK.findall(row[3])
+                for document in (d.removeprefix("kernel/") for d in documents):
                     if not any(f in (document, "Documentation/" + document) and symbol in "\n".join(lines)
                                for f, lines in files):
                         self.fault(f"{span}: {row[2]} does not add it to {document}")
