@@ -158,8 +158,7 @@ guest_docs()
 	"profile -d 1") exit 1 ;;
 	esac
 	EOF
-	printf '#!/bin/sh\n' >"$BATS_TEST_TMPDIR/ip"
-	chmod +x "$BATS_TEST_TMPDIR"/{bpfprov,ip}
+	chmod +x "$BATS_TEST_TMPDIR/bpfprov"
 	guest_docs
 	echo "$output"
 	[ "$status" = 0 ]
@@ -227,7 +226,7 @@ guest_docs()
 	| interface | kind | series | documentation |
 	|---|---|---|---|
 	| `bpf_gone()` | kfunc | buildid | `bpf/kfuncs.rst` |
-	| `bpf_file_build_id()` | kfunc | buildid | `bpf/task_vma.rst` |
+	| `bpf_file_build_id()` | kfunc | buildid | [task_vma](kernel/Documentation/bpf/task_vma.rst) |
 	| `bpf_task_vma_query()` | kfunc | gone | |
 	EOF
 	docs "$BATS_TEST_TMPDIR/bad.md"
@@ -258,7 +257,7 @@ guest_docs()
 	21: 'this is printed by no script': no script prints this
 	25: -f gone: vmtest/kconfig does not have this flavour
 	29: bpf_gone(): the patches of buildid do not add it
-	30: bpf_file_build_id(): buildid does not add it to bpf/task_vma.rst
+	30: bpf_file_build_id(): buildid does not add it to Documentation/bpf/task_vma.rst
 	31: gone: not a series of patches/
 	EOF
 	[[ $output == *"bad.md: CONFIG_BUILD_ID_CACHE: the series add it, and the table of interfaces does not have it"* ]]
