@@ -110,7 +110,7 @@ OTHERS = ("litmus", "perf")
 
 
 # A mutant's name begins with one of these.
-TOPICS = ("buildid", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
+TOPICS = ("buildid", "iomap", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
 COLUMNS = ("topic", "mutants", "caught", "by the model", "explained", "not caught", "no result")
 
 
