@@ -333,7 +333,7 @@ int __build_id_at(unsigned long addr, struct vma_snapshot *snap, unsigned char *
 			if (likely(err != -EAGAIN) || !vma_snapshot_stale(mm, snap))
 				return err;
 		}
-	} while (err == -EAGAIN && --tries);
+	} while (err == -EAGAIN && vma_snapshot_retry(mm, snap) && --tries);
 	snap->end = 0;
 	return err;
 }

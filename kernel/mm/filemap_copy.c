@@ -61,7 +61,7 @@ static bool reserve_put(struct last_put **reserved)
 	*reserved = NULL;
 	if (may_put_last())
 		return true;
-	/* If this task is migrated, those of the previous CPU do as well. */
+	/* If the task migrates, the slots of the previous CPU work just as well. */
 	mine = *raw_cpu_ptr(&last_puts);
 	for (last = mine; last < mine + LAST_PUTS; last++) {
 		/* Pairs with clear_bit_unlock() in put_last(). */
@@ -141,7 +141,7 @@ static struct folio *try_get_folio(struct address_space *mapping, pgoff_t index,
  * May a device be writing to the folio? In a small folio a pin counts as many
  * references, and a mapping as one: those of mappings are subtracted, or a page
  * mapped by a thousand processes would count as pinned. The two counts are not
- * read at once; mappings that come and go in between are fewer than half a pin.
+ * read at once: it is assumed that fewer than 512 mappings come or go in between.
  * References of other kinds, such as those of pages spliced into pipes, count as
  * pins if there are that many: then the folio is left out though it need not be.
  */
@@ -171,7 +171,11 @@ static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *
 	folio = try_get_folio(mapping, pos >> PAGE_SHIFT, &last);
 	if (!folio)
 		return -EFAULT;
-	if (!folio_test_uptodate(folio)) {
+	/*
+	 * tmpfs and hugetlbfs keep a folio with a memory error, up to date. Not in part:
+	 * in an NMI, the failed pages of a hugetlb folio cannot be listed.
+	 */
+	if (!folio_test_uptodate(folio) || folio_contain_hwpoisoned_page(folio)) {
 		copied = -EFAULT;
 	} else if (unpinned && folio_may_be_written_by_device(folio)) {
 		copied = -EBUSY;
@@ -210,7 +214,9 @@ static bool valid_range(loff_t pos, size_t len)
  * @pos:	offset in the file
  * @buf:	where to copy to
  * @len:	how many bytes
- * @unpinned:	leave out folios that a device may be writing to
+ * @unpinned:	leave out folios that a device may be writing to: for a caller that
+ *		keeps what it reads. Others use the bytes once, and lose pages for no
+ *		gain if these are pinned to be read
  *
  * Takes neither locks nor references that outlast the call, starts no I/O, and never
  * retries. The contents can change while they are being copied, as under any read
@@ -224,9 +230,10 @@ static bool valid_range(loff_t pos, size_t len)
  *
  * Return: the number of bytes copied, which is less than @len at the end of the file or
  * where the next page is missing or left out; 0: @pos is at the end of the file, or
- * past it; -EFAULT: the page at @pos is missing, is not up to date, cannot be accessed
- * now or must not be accessed (memfd_secret(), guest_memfd); -EBUSY: with @unpinned, a
- * device may be writing to it; -EOVERFLOW: no file has such an offset
+ * past it; -EFAULT: the page at @pos is missing, is not up to date, is in a folio with a
+ * memory error, cannot be accessed now or must not be accessed (memfd_secret(),
+ * guest_memfd); -EBUSY: with @unpinned, a device may be writing to it; -EOVERFLOW: no
+ * file has such an offset
  */
 ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf, size_t len,
 			    bool unpinned)
@@ -268,8 +275,9 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
  *
  * Return: the number of bytes copied, which may be less than @len; 0: end of file;
  * -EBADF: not open for reading, or cannot be read into a kernel buffer (/proc/PID/mem,
- * guest_memfd); -EIO: also if a file opened with O_DIRECT refuses an offset that is not
- * aligned, and if nothing is read before the end of the file;
+ * guest_memfd); -EIO: also if a page has a memory error, if a file opened with O_DIRECT
+ * refuses an offset that is not aligned, and if nothing is read before the end of the
+ * file;
  * -EFAULT: memfd_secret(); -EOVERFLOW: no file has such an offset; else an error of
  * the file system
  */

@@ -155,6 +155,17 @@ bool __vma_snapshot_stale(struct mm_struct *mm, const struct vm_area_struct *vma
 	return mmap_lock_speculate_retry(mm, seq) || freed;
 }
 
+/*
+ * After -EAGAIN: may trying again help? Not for a VMA that a writer has locked, nor for a
+ * gap, until that writer is done.
+ */
+bool vma_snapshot_retry(struct mm_struct *mm, const struct vma_snapshot *snap)
+{
+	if (!(snap->seq & 1) || mmap_lock_speculate_retry(mm, snap->seq))
+		return true;
+	return snap->vma && READ_ONCE(snap->vma->vm_lock_seq) != snap->seq;
+}
+
 /**
  * vma_snapshot_next() - read the mapping at or after an address
  * @mm: as for vma_snapshot_at()
@@ -179,6 +190,7 @@ int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snaps
 	if (IS_ERR(vma)) {
 		/* KCSAN: the section ends here. */
 		mmap_lock_speculate_retry(mm, snap->seq);
+		snap->vma = NULL;
 		return PTR_ERR(vma);
 	}
 	/* Under a writer, all mappings above that are not being changed were passed. */

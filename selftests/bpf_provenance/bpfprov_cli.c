@@ -6686,10 +6686,10 @@ static int rewrite(int fd, const char *text)
 }
 
 /*
- * Modules are loaded, unloaded or replaced while it samples: it reads the symbols of the
- * kernel twice. Text beyond the end of a module, or of the kernel, has no name. Here, other files
- * are mounted on /proc/kallsyms and /proc/modules, and the kernel's own text is that of the
- * module, or beyond all of it.
+ * Modules are loaded, unloaded or replaced while it samples: it reads the symbols again for
+ * text that may be of a module. Text beyond the end of a module, or of the kernel, has no
+ * name. Here, other files are mounted on /proc/kallsyms and /proc/modules, and the kernel's own
+ * text is that of the module, or beyond all of it.
  */
 TEST_F(profile, kernel_symbols)
 {
@@ -6703,7 +6703,8 @@ TEST_F(profile, kernel_symbols)
 		const char *before, *after, *modules;
 		const char *in, *not_in;
 	} cases[] = {
-		{ FIRST, FIRST MODULE, LARGE, "module_text_[some_module]_[k]", "kernel_text_1" },
+		{ FIRST ETEXT, FIRST ETEXT MODULE, LARGE, "module_text_[some_module]_[k]",
+		  "kernel_text_1" },
 		{ FIRST MODULE, FIRST, LARGE, "module_text_[some_module]_[k]", "kernel_text_1" },
 		{ FIRST, "ffff000000000000 T kernel_text_2\n", LARGE, ";0xffff", "kernel_text_" },
 		{ FIRST MODULE, FIRST MODULE, SMALL, ";0xffff", "module_text" },

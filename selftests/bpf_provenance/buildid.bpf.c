@@ -58,6 +58,10 @@ int open_result;
 int opening_nowait_result;
 unsigned char open_id[24];
 
+/* The same in hooks with the inode locked, or while @freed_inode_nr is freed. */
+int locked_runs[LOCKED_HOOKS], locked_results[LOCKED_HOOKS];
+u64 freed_inode_nr;
+
 /* A folio that a program reads while another thread removes it from the page cache. */
 u64 held_folio;
 bool truncated, truncated_first, putting;
@@ -345,23 +349,54 @@ int BPF_PROG(on_opened, struct file *file, int mask)
 	return 0;
 }
 
-/* May sleep, but the inode is locked. The file is one that is mapped. */
-SEC("?lsm.s/inode_setattr")
-int BPF_PROG(on_setattr, struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)
+/* The build ID of the file, which is mapped. */
+static __always_inline int at_locked(enum locked_hook hook)
 {
-	struct inode *inode = dentry->d_inode;
 	struct vm_area_struct *vma;
 	struct file *file;
 
-	if (!on_target() || !inode || inode->i_ino != inode_nr)
-		return 0;
 	bpf_for_each(task_vma, vma, bpf_get_current_task_btf(), 0) {
 		file = vma->vm_file;
 		if (!file || file->f_inode->i_ino != inode_nr)
 			continue;
-		open_result = bpf_file_build_id(file, open_id, sizeof(open_id));
-		open_runs++;
+		locked_results[hook] = bpf_file_build_id(file, open_id, sizeof(open_id));
+		locked_runs[hook]++;
 	}
+	return 0;
+}
+
+static bool is_of_file(const struct dentry *dentry)
+{
+	struct inode *inode = dentry->d_inode;
+
+	return on_target() && inode && inode->i_ino == inode_nr;
+}
+
+/* These may sleep, but the inode is locked. */
+SEC("?lsm.s/inode_setattr")
+int BPF_PROG(on_setattr, struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)
+{
+	return is_of_file(dentry) ? at_locked(SETATTR) : 0;
+}
+
+SEC("?lsm.s/path_chmod")
+int BPF_PROG(on_path_chmod, const struct path *path)
+{
+	return is_of_file(path->dentry) ? at_locked(PATH_CHMOD) : 0;
+}
+
+SEC("?lsm.s/path_chown")
+int BPF_PROG(on_path_chown, const struct path *path)
+{
+	return is_of_file(path->dentry) ? at_locked(PATH_CHOWN) : 0;
+}
+
+/* Reclaim frees inodes. Here it is one that was deleted. */
+SEC("?lsm.s/inode_free_security")
+int BPF_PROG(on_inode_free, struct inode *inode)
+{
+	if (on_target() && freed_inode_nr && inode->i_ino == freed_inode_nr)
+		at_locked(FREE_INODE);
 	return 0;
 }
 

@@ -38,6 +38,7 @@
 #include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,41 @@ static int page_out(void *page)
 	pin_to_cpu(0);
 	return resident(page) ? -EBUSY : 0;
 }
+
+static void ignore_signal(int sig)
+{
+}
+
+/*
+ * Marks the memory of the first page of a file as failed, for good. Returns 0 if read()
+ * then fails, and -EINVAL if the kernel does not handle such errors.
+ */
+static int inject_memory_error(const char *path)
+{
+	struct sigaction old, act = { .sa_handler = ignore_signal };
+	int fd, err = 0;
+	void *map;
+	char c;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED || sigaction(SIGBUS, &act, &old)) {
+		err = -errno;
+	} else {
+		/* Sends SIGBUS, as this task has mapped the page. */
+		if (madvise(map, PAGE, MADV_HWPOISON))
+			err = -errno;
+		sigaction(SIGBUS, &old, NULL);
+		munmap(map, PAGE);
+	}
+	/* The page may have failed even if the kernel could not do all it wants to. */
+	if (!err || err == -EBUSY)
+		err = pread(fd, &c, 1, 0) < 0 && errno == EIO ? 0 : -EUCLEAN;
+	close(fd);
+	return err;
+}
+
+#define NEEDS_MEMORY_FAILURE "needs CONFIG_MEMORY_FAILURE"
 
 /* Is a mapped page part of a large folio, and not its first? */
 static bool is_folio_tail(const void *page)
@@ -598,6 +634,52 @@ TEST_F(faults, large_folio)
 	EXPECT_EQ(0, memcmp(caller->build_id, self->id, ID_SIZE));
 }
 
+/* Not sleepable: tmpfs keeps a page whose memory failed. Reading it could be fatal. */
+static void memory_error(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+			 struct bpf_program *prog)
+{
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	unsigned char id[ID_SIZE];
+	int err;
+
+	ASSERT_EQ(0, use_fs(self, FS_TMPFS));
+	load(_metadata, self, prog, NULL);
+	new_file(_metadata, self, 256);
+	map_file(_metadata, self, 2 * PAGE);
+	syscall_called_from(self->map + PAGE + 16, SYS_getppid, 0, 0, 0);
+	ASSERT_EQ(1, self->skel->bss->nr_samples);
+	EXPECT_TRUE(is_valid(caller));
+	EXPECT_EQ(0, memcmp(caller->build_id, self->id, ID_SIZE));
+
+	err = inject_memory_error(self->path);
+	if (err == -EINVAL)
+		SKIP(return, NEEDS_MEMORY_FAILURE);
+	ASSERT_EQ(0, err);
+	syscall_called_from(self->map + PAGE + 16, SYS_getppid, 0, 0, 0);
+
+	ASSERT_EQ(2, self->skel->bss->nr_samples);
+	EXPECT_EQ(BPF_STACK_BUILD_ID_IP, caller[STACK_FRAMES].status)
+		TH_LOG("the build ID was read from memory that failed");
+	EXPECT_EQ(0, procmap_build_id(self->map + PAGE, id));
+}
+
+/* Interrupts on. */
+TEST_F(faults, memory_error)
+{
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	memory_error(_metadata, self, self->skel->progs.on_sys_enter);
+}
+
+TEST_F(faults, memory_error_irqs_off)
+{
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	memory_error(_metadata, self, self->skel->progs.on_sys_enter_irqs_off);
+}
+
 /*
  * Task context: notes may be empty, and many segments may contain the same ones. Those
  * after a thousand are ignored: an NMI would need to wait for them.
@@ -974,29 +1056,62 @@ TEST_F(faults, read_to_user_only)
 	EXPECT_EQ(-EBADF, self->skel->bss->read_result);
 }
 
+/* Calls each of the hooks once, except inode_setattr, which is called twice. */
+static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+			      mode_t mode)
+{
+	char path[300];
+	struct stat st;
+	int fd;
+
+	memset(self->skel->bss->locked_runs, 0, sizeof(self->skel->bss->locked_runs));
+	ASSERT_EQ(0, fchmod(self->fd, mode));
+	ASSERT_EQ(0, fchown(self->fd, 0, 0));
+
+	snprintf(path, sizeof(path), "%s.deleted", self->path);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, fstat(fd, &st));
+	self->skel->bss->freed_inode_nr = st.st_ino;
+	ASSERT_EQ(0, unlink(path));
+	ASSERT_EQ(0, close(fd));
+	self->skel->bss->freed_inode_nr = 0;
+}
+
 /*
  * LSM, may sleep: while the inode is locked, only pages in the page cache are read. XFS and
- * NFS lock it to read others.
+ * NFS lock it to read others. Nor is storage read where reclaim may be the caller.
  */
 TEST_F(faults, inode_locked)
 {
 	struct buildid__bss *bss = self->skel->bss;
+	int i;
 
 	if (!has_cache())
 		SKIP(return, "this kernel has no bpf_file_build_id()");
-	load(_metadata, self, self->skel->progs.on_setattr, NULL);
+	bpf_program__set_autoload(self->skel->progs.on_path_chmod, true);
+	bpf_program__set_autoload(self->skel->progs.on_path_chown, true);
+	load(_metadata, self, self->skel->progs.on_setattr, self->skel->progs.on_inode_free);
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);
 	ASSERT_EQ(0, page_out(self->map));
-	ASSERT_EQ(0, fchmod(self->fd, 0700));
-	ASSERT_EQ(1, bss->open_runs);
-	EXPECT_EQ(-EAGAIN, bss->open_result);
+	call_locked_hooks(_metadata, self, 0700);
+	for (i = 0; i < LOCKED_HOOKS; i++) {
+		ASSERT_EQ(i == SETATTR ? 2 : 1, bss->locked_runs[i])
+			TH_LOG("hook %d", i);
+		EXPECT_EQ(-EAGAIN, bss->locked_results[i])
+			TH_LOG("hook %d", i);
+	}
 	EXPECT_FALSE(resident(self->map));
 
 	ASSERT_EQ(ELFMAG[1], READ_ONCE(self->map[1]));
-	ASSERT_EQ(0, fchmod(self->fd, 0755));
-	ASSERT_EQ(2, bss->open_runs);
-	EXPECT_EQ(ID_SIZE, bss->open_result);
+	call_locked_hooks(_metadata, self, 0755);
+	for (i = 0; i < LOCKED_HOOKS; i++) {
+		ASSERT_EQ(i == SETATTR ? 2 : 1, bss->locked_runs[i])
+			TH_LOG("hook %d", i);
+		EXPECT_EQ(ID_SIZE, bss->locked_results[i])
+			TH_LOG("hook %d", i);
+	}
 	EXPECT_EQ(0, memcmp(self->id, bss->open_id, ID_SIZE));
 }
 
@@ -1220,6 +1335,60 @@ TEST_F(nmi, cold)
 
 	expect_valid(_metadata, self, 0);
 	EXPECT_FALSE(resident(self->header));
+}
+
+/* The memory of the page with the header failed, and tmpfs keeps the page. */
+TEST_F(nmi, memory_error)
+{
+	void (*spin)(struct spinner *s);
+	int err, i, first, valid = 0;
+	char header[PAGE];
+	Dl_info info;
+
+#ifndef __x86_64__
+	SKIP(return, "the nmi_handler tracepoint is x86's");
+#endif
+	err = fs_mount(FS_TMPFS, self->dir);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_TMPFS));
+	ASSERT_EQ(0, err);
+	self->fs = FS_TMPFS;
+	ASSERT_EQ(0, copy_file("libframe.so", self->path));
+	self->lib = dlopen(self->path, RTLD_NOW);
+	ASSERT_NE(NULL, self->lib);
+	spin = dlsym(self->lib, "spin_in_library");
+	ASSERT_NE(NULL, spin);
+	ASSERT_NE(0, dladdr(spin, &info));
+	self->header = info.dli_fbase;
+	ASSERT_LE((uintptr_t)self->header + PAGE, (uintptr_t)spin);
+	if (spinner_start_in(&self->spinner, 1, spin))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, buildid__load(self->skel));
+	attach_nmi(_metadata, self);
+	/* With PREEMPT_RT, NMIs do not read the page cache. */
+	if (!is_preempt_rt()) {
+		sample(_metadata, self, 5);
+		expect_valid(_metadata, self, 0);
+	}
+
+	memcpy(header, self->header, PAGE);
+	err = inject_memory_error(self->path);
+	/* The dynamic linker needs a header. */
+	ASSERT_EQ(self->header, mmap(self->header, PAGE, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	memcpy(self->header, header, PAGE);
+	if (err == -EINVAL)
+		SKIP(return, NEEDS_MEMORY_FAILURE);
+	ASSERT_EQ(0, err);
+	/* An NMI that started to count has finished by then. */
+	spinner_wait(&self->spinner);
+	first = self->skel->bss->nr_samples;
+	sample(_metadata, self, 20);
+
+	for (i = first; i < self->skel->bss->nr_samples; i++)
+		valid += sample_is_valid(self, i);
+	EXPECT_EQ(0, valid)
+		TH_LOG("%d stacks have a build ID that was read from memory that failed", valid);
 }
 
 /* The cache was off when the file was mapped: the first sample requests a read. */

@@ -147,6 +147,8 @@ int one_ip_bind6(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
+struct held_bind held_bind;
+
 static int post_bind(struct bpf_sock *ctx, enum hook hook)
 {
 	struct seen *s = &seen[hook];
@@ -157,6 +159,10 @@ static int post_bind(struct bpf_sock *ctx, enum hook hook)
 	s->family = ctx->family;
 	s->type = ctx->type;
 	s->protocol = ctx->protocol;
+	if ((__u32)bpf_get_current_pid_tgid() == held_bind.tid) {
+		held_bind.arrived = true;
+		becomes_true(&held_bind.go);
+	}
 	return !DENIED(hook);
 }
 

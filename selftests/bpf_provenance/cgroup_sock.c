@@ -1819,6 +1819,30 @@ static void *send_slowly(void *arg)
 	return NULL;
 }
 
+/* Map a page that is missing until UFFDIO_COPY of @copy. Returns the userfaultfd, or -1. */
+static int missing_page(struct __test_metadata *_metadata, const void *page, size_t size,
+			struct uffdio_copy *copy)
+{
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	void *buf;
+	int uffd;
+
+	uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	if (uffd < 0)
+		return -1;
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
+	buf = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, buf);
+	copy->src = (uintptr_t)page;
+	copy->dst = (uintptr_t)buf;
+	copy->len = size;
+	reg.range.start = copy->dst;
+	reg.range.len = copy->len;
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
+	return uffd;
+}
+
 /*
  * One thread sends a buffer not yet paged in, and another removes the socket's port meanwhile:
  * the packet leaves from the one IP, or not at all. ping sockets, where the sender takes no
@@ -1827,8 +1851,6 @@ static void *send_slowly(void *arg)
 TEST_F(autobind, disconnected_under_a_sender)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct uffdio_copy copy = {};
 	struct cell c = { .proto = PING };
 	int uffd, i, from, others;
@@ -1838,19 +1860,10 @@ TEST_F(autobind, disconnected_under_a_sender)
 	pthread_t sender;
 
 	allow_ping(_metadata);
-	uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	uffd = missing_page(_metadata, page, sizeof(page), &copy);
 	if (uffd < 0)
 		SKIP(return, "needs CONFIG_USERFAULTFD");
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
-	s.buf = mmap(NULL, sizeof(page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		     -1, 0);
-	ASSERT_NE(MAP_FAILED, s.buf);
-	copy.src = (uintptr_t)page;
-	copy.dst = (uintptr_t)s.buf;
-	copy.len = sizeof(page);
-	reg.range.start = copy.dst;
-	reg.range.len = copy.len;
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &reg));
+	s.buf = (void *)(uintptr_t)copy.dst;
 
 	for (i = 0; i < 2; i++) {
 		c.form = i ? INET6 : INET;
@@ -1881,6 +1894,194 @@ TEST_F(autobind, disconnected_under_a_sender)
 	}
 	munmap(s.buf, sizeof(page));
 	close(uffd);
+}
+
+static const struct {
+	enum form form;
+	const char *any, *pin, *peer;
+	unsigned int post_bind;
+} refusals[] = {
+	{ INET, "0.0.0.0", PIN4, PEER4, H(POST_BIND4) },
+	{ INET6, "::", PIN6, PEER6, H(POST_BIND6) },
+};
+
+/* bind() gives the pinned address, and post_bind can refuse it. */
+static void attach_bind(struct __test_metadata *_metadata, struct cgroup_sock *skel, int cgroup)
+{
+	skel->links.one_ip_bind4 = bpf_program__attach_cgroup(skel->progs.one_ip_bind4, cgroup);
+	ASSERT_NE(NULL, skel->links.one_ip_bind4);
+	skel->links.one_ip_bind6 = bpf_program__attach_cgroup(skel->progs.one_ip_bind6, cgroup);
+	ASSERT_NE(NULL, skel->links.one_ip_bind6);
+	skel->links.one_ip_post_bind4 =
+		bpf_program__attach_cgroup(skel->progs.one_ip_post_bind4, cgroup);
+	ASSERT_NE(NULL, skel->links.one_ip_post_bind4);
+	skel->links.one_ip_post_bind6 =
+		bpf_program__attach_cgroup(skel->progs.one_ip_post_bind6, cgroup);
+	ASSERT_NE(NULL, skel->links.one_ip_post_bind6);
+}
+
+struct slow_bind {
+	struct held_bind *held;
+	union addr to;
+	int fd, err;
+	bool done;
+};
+
+static void *bind_slowly(void *arg)
+{
+	struct slow_bind *b = arg;
+
+	b->err = pin_to_cpu(1);
+	if (!b->err) {
+		b->held->tid = gettid();
+		b->err = bind(b->fd, &b->to.sa, sizeof(b->to)) ? errno : 0;
+	}
+	WRITE_ONCE(b->done, true);
+	return NULL;
+}
+
+/*
+ * The same where post_bind refuses the port that the sender has seen: the sender must not find
+ * a socket without an address.
+ */
+TEST_F(autobind, refused_under_a_sender)
+{
+	struct seen *seen = self->skel->bss->seen;
+	struct uffdio_copy copy = {};
+	struct cell c = { .proto = PING };
+	pthread_t binder, sender;
+	int uffd, i, from, others;
+	char page[4096] = "";
+	struct uffd_msg fault;
+	struct slow_bind b;
+	struct slow_send s;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	allow_ping(_metadata);
+	attach_bind(_metadata, self->skel, self->cgroup);
+	uffd = missing_page(_metadata, page, sizeof(page), &copy);
+	if (uffd < 0)
+		SKIP(return, "needs CONFIG_USERFAULTFD");
+	s.buf = (void *)(uintptr_t)copy.dst;
+	b.held = &self->skel->bss->held_bind;
+
+	for (i = 0; i < (int)ARRAY_LEN(refusals); i++) {
+		c.form = refusals[i].form;
+		self->skel->bss->policy.deny = refusals[i].post_bind;
+		b.fd = make_socket(&c);
+		ASSERT_LE(0, b.fd);
+		make_addr(&b.to, refusals[i].any, 0);
+		b.done = false;
+		memset(b.held, 0, sizeof(*b.held));
+		s.fd = b.fd;
+		s.len = make_addr(&s.to, refusals[i].peer, 0);
+		s.size = make_payload(&c, page, NULL, NULL);
+		ASSERT_EQ(0, madvise(s.buf, sizeof(page), MADV_DONTNEED));
+		memset(seen, 0, HOOKS * sizeof(*seen));
+
+		ASSERT_EQ(0, pthread_create(&binder, NULL, bind_slowly, &b));
+		while (!READ_ONCE(b.held->arrived) && !READ_ONCE(b.done))
+			sched_yield();
+		ASSERT_FALSE(READ_ONCE(b.done)) TH_LOG("post_bind does not run");
+		ASSERT_EQ(0, pthread_create(&sender, NULL, send_slowly, &s));
+		ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
+		ASSERT_EQ(UFFD_EVENT_PAGEFAULT, fault.event);
+		WRITE_ONCE(b.held->go, true);
+		ASSERT_EQ(0, pthread_join(binder, NULL));
+		EXPECT_EQ(EPERM, b.err);
+		EXPECT_EQ(0, port_of(b.fd));
+		/* The sender has seen the port of bind(), and needed none. */
+		EXPECT_EQ(0, seen[AUTOBIND].runs);
+		ASSERT_EQ(0, ioctl(uffd, UFFDIO_COPY, &copy));
+		ASSERT_EQ(0, pthread_join(sender, NULL));
+		EXPECT_EQ(s.size, s.sent) TH_LOG("%s", strerror(s.err));
+
+		/* The next datagram finds no port. Its answer was on the wire after the first. */
+		ping_peer(_metadata, &c, s.fd);
+		EXPECT_EQ(1, seen[AUTOBIND].runs);
+		close(s.fd);
+		ASSERT_EQ(0, wire_count(&self->net, PIN4, PIN6, &from, &others));
+		EXPECT_EQ(2, from);
+		EXPECT_EQ(0, others) TH_LOG("sent from another address");
+	}
+	munmap(s.buf, sizeof(page));
+	close(uffd);
+}
+
+/* bind() that post_bind refuses. getsockname() shows @ip afterwards, without a port. */
+static int refused_bind(struct __test_metadata *_metadata, const struct cell *c, int i,
+			const char *ip)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	fd = make_socket(c);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, refusals[i].any, 0)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(0, port_of(fd));
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, ip))
+		TH_LOG("%s is not at %s", proto_names[c->proto], ip);
+	return fd;
+}
+
+/*
+ * The address that post_bind refused stays for senders, like one that is released with its
+ * port: it is not bound, and programs choose another one with the next port.
+ */
+TEST_F(autobind, refused_address_stays)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct seen *seen = self->skel->bss->seen;
+	enum proto protos[] = { UDP, PING };
+	socklen_t len;
+	int fd, i, j, v6only;
+	struct cell c = {};
+	union addr a;
+
+	allow_ping(_metadata);
+	attach_bind(_metadata, self->skel, self->cgroup);
+	for (i = 0; i < (int)ARRAY_LEN(refusals) * (int)ARRAY_LEN(protos); i++) {
+		j = i % (int)ARRAY_LEN(refusals);
+		c.proto = protos[i / (int)ARRAY_LEN(refusals)];
+		c.form = refusals[j].form;
+		set_policy(policy, &self->net);
+		policy->deny = refusals[j].post_bind;
+		memset(seen, 0, HOOKS * sizeof(*seen));
+		fd = refused_bind(_metadata, &c, j, refusals[j].pin);
+		EXPECT_EQ(0, seen[AUTOBIND].runs);
+		len = sizeof(v6only);
+		if (c.form == INET6) {
+			ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+			EXPECT_EQ(0, v6only);
+		}
+		inet_pton(AF_INET, OTHER4, &policy->pin4);
+		inet_pton(AF_INET6, OTHER6, policy->pin6);
+		/* A bind() that is refused again does not bind either. */
+		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, refusals[j].any, 0)));
+		EXPECT_EQ(EPERM, errno);
+		ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, refusals[j].peer, 9)));
+		EXPECT_EQ(1, seen[AUTOBIND].runs);
+		EXPECT_EQ(0, seen[AUTOBIND].ip[0] | seen[AUTOBIND].ip[3]);
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, text_of(c.form, OTHER4, OTHER6)));
+		close(fd);
+	}
+
+	/* Without an autobind program, nothing would choose another one. */
+	ASSERT_EQ(0, bpf_link__destroy(self->skel->links.one_ip_autobind));
+	self->skel->links.one_ip_autobind = NULL;
+	for (i = 0; i < (int)ARRAY_LEN(refusals) * (int)ARRAY_LEN(protos); i++) {
+		j = i % (int)ARRAY_LEN(refusals);
+		c.proto = protos[i / (int)ARRAY_LEN(refusals)];
+		c.form = refusals[j].form;
+		policy->deny = refusals[j].post_bind;
+		close(refused_bind(_metadata, &c, j, refusals[j].any));
+	}
 }
 
 struct send_storm {
@@ -6244,6 +6445,164 @@ TEST_F(hooks, had_a_port)
 	close(tcp);
 }
 
+/* A counter of MPTCP in a network namespace. Returns to that of the host. */
+static long mptcp_counter(const struct net *net, int netns, const char *name)
+{
+	char names[8192], values[8192], *n, *v, *n_next, *v_next;
+	long count = -1;
+	FILE *f;
+
+	if (setns(netns, CLONE_NEWNET))
+		return -errno;
+	f = fopen("/proc/net/netstat", "re");
+	while (f && fgets(names, sizeof(names), f) && fgets(values, sizeof(values), f)) {
+		if (strncmp(names, "MPTcpExt:", 9))
+			continue;
+		n = strtok_r(names, " \n", &n_next);
+		v = strtok_r(values, " \n", &v_next);
+		for (; n && v; n = strtok_r(NULL, " \n", &n_next),
+			       v = strtok_r(NULL, " \n", &v_next))
+			if (!strcmp(n, name))
+				count = atol(v);
+	}
+	if (f)
+		fclose(f);
+	return setns(net->host, CLONE_NEWNET) ? -errno : count;
+}
+
+static int peer_system(const struct net *net, const char *command)
+{
+	int ret;
+
+	if (setns(net->peer, CLONE_NEWNET))
+		return -errno;
+	ret = system(command);
+	return setns(net->host, CLONE_NEWNET) ? -errno : ret;
+}
+
+static int reusing_socket(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP), one = 1;
+
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	return fd;
+}
+
+/*
+ * A peer opens a further subflow to a connection of the cgroup. At a listener of another
+ * cgroup, and at an address that the cgroup did not use, this must fail.
+ */
+TEST_F(hooks, mptcp_foreign_listener)
+{
+#define SIGNAL "ip mptcp endpoint add " OTHER4
+	static const struct {
+		const char *name;
+		const char *listen;	/* a second listener, on the port of the first */
+		bool own_cgroup;	/* that listener is in the cgroup, not in the root */
+		bool unconfined;	/* without the program at autobind */
+		const char *host, *peer;	/* commands that make the peer open a subflow */
+		unsigned char subflows;	/* further ones */
+	} ways[] = {
+		{ "another cgroup", .listen = OTHER4, .host = SIGNAL " signal" },
+		{ "an announced port", .host = SIGNAL " port 4242 signal" },
+		{ "the same cgroup", .listen = OTHER4, .own_cgroup = true,
+		  .host = SIGNAL " signal", .subflows = 1 },
+		{ "the same address", .listen = PIN4,
+		  .peer = "ip addr add 10.0.0.10/24 dev wire1 && "
+			  "ip mptcp endpoint add 10.0.0.10 dev wire1 subflow", .subflows = 1 },
+		/* Last, as the program is not attached again. */
+		{ "another cgroup, unconfined", .listen = OTHER4, .unconfined = true,
+		  .host = SIGNAL " signal", .subflows = 1 },
+	};
+#undef SIGNAL
+	struct policy *policy = &self->skel->bss->policy;
+	int root, server, client, conn, second, port, i;
+	long rejected, joined, answered;
+	unsigned char subflows;	/* the first field of struct mptcp_info */
+	struct net *net = &self->net;
+	socklen_t len;
+	union addr a;
+	time_t end;
+	char c;
+
+	root = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, root);
+	ASSERT_EQ(0, peer_system(net, "ip mptcp limits set subflows 2 add_addr_accepted 2"));
+	for (i = 0; i < (int)ARRAY_LEN(ways); i++) {
+		if (ways[i].unconfined) {
+			ASSERT_EQ(0, bpf_link__destroy(self->skel->links.one_ip_autobind));
+			self->skel->links.one_ip_autobind = NULL;
+		}
+		server = impatient(reusing_socket());
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PIN4, 0)));
+		ASSERT_EQ(0, listen(server, 8));
+		port = port_of(server);
+		client = impatient(peer_socket(net, AF_INET, SOCK_STREAM, IPPROTO_MPTCP));
+		ASSERT_LE(0, client);
+		ASSERT_EQ(0, connect(client, &a.sa, make_addr(&a, PIN4, port)));
+		conn = impatient(accept(server, NULL, NULL));
+		ASSERT_LE(0, conn);
+		/* Both ends have received data: more subflows are allowed. */
+		ASSERT_EQ(1, send(client, "x", 1, 0));
+		ASSERT_EQ(1, recv(conn, &c, 1, 0));
+		ASSERT_EQ(1, send(conn, "x", 1, 0));
+		ASSERT_EQ(1, recv(client, &c, 1, 0));
+		close(server);
+
+		/* The policy would change the address. */
+		policy->netns = 0;
+		second = -1;
+		if (!ways[i].own_cgroup)
+			ASSERT_EQ(0, enter_cgroup(root));
+		if (ways[i].listen) {
+			second = reusing_socket();
+			ASSERT_LE(0, second);
+			ASSERT_EQ(0, bind(second, &a.sa, make_addr(&a, ways[i].listen, port)));
+			ASSERT_EQ(0, listen(second, 8));
+		}
+		policy->netns = net->cookie;
+
+		rejected = mptcp_counter(net, net->host, "MPJoinRejected");
+		joined = mptcp_counter(net, net->host, "MPJoinAckRx");
+		answered = mptcp_counter(net, net->peer, "MPJoinSynAckRx");
+		ASSERT_LE(0, rejected);
+		ASSERT_LE(0, joined);
+		ASSERT_LE(0, answered);
+		if (ways[i].host)
+			ASSERT_EQ(0, system(ways[i].host));
+		if (ways[i].peer)
+			ASSERT_EQ(0, peer_system(net, ways[i].peer));
+		ASSERT_EQ(0, enter_cgroup(self->cgroup));
+		for (end = time(NULL) + 20; time(NULL) < end; sched_yield())
+			if (mptcp_counter(net, net->host, "MPJoinRejected") > rejected ||
+			    mptcp_counter(net, net->host, "MPJoinAckRx") > joined)
+				break;
+		len = sizeof(subflows);
+		ASSERT_EQ(0, getsockopt(conn, 284 /* SOL_MPTCP */, 1 /* MPTCP_INFO */,
+					&subflows, &len));
+		EXPECT_EQ(ways[i].subflows, subflows)
+			TH_LOG("%s: %d further subflows", ways[i].name, subflows);
+		EXPECT_EQ(ways[i].subflows,
+			  mptcp_counter(net, net->host, "MPJoinAckRx") - joined)
+			TH_LOG("%s: joined", ways[i].name);
+		EXPECT_EQ(!ways[i].subflows,
+			  mptcp_counter(net, net->host, "MPJoinRejected") - rejected)
+			TH_LOG("%s: rejected", ways[i].name);
+		EXPECT_EQ(ways[i].subflows,
+			  mptcp_counter(net, net->peer, "MPJoinSynAckRx") - answered)
+			TH_LOG("%s: the SYN was answered", ways[i].name);
+		close(client);
+		close(conn);
+		if (second >= 0)
+			close(second);
+		ASSERT_EQ(0, system("ip mptcp endpoint flush"));
+		ASSERT_EQ(0, peer_system(net, "ip mptcp endpoint flush"));
+	}
+	close(root);
+}
+
 /* A task does not escape its cgroup's programs with new namespaces. */
 TEST_F(hooks, namespaces)
 {
@@ -6399,6 +6758,7 @@ TEST_F(hooks, smc)
  *   AF_INET6 sockets that use IPv4 too   dual
  *   SMC without RDMA                     autobind.smc, hooks.smc
  *   late subflows of MPTCP               hooks.mptcp_late_subflow
+ *   subflows of MPTCP by a peer          hooks.mptcp_foreign_listener
  *   a group as the local address         hooks.source_of_a_group
  *   multicast, broadcast, link-local     hooks.groups
  *   ping with IP_PKTINFO                 hooks.ping_pktinfo

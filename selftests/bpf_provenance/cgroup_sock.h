@@ -43,6 +43,12 @@ struct bind_rule {
 	__u32 first, last;	/* ports, in host byte order; last 0: any */
 };
 
+/* A thread that waits at post_bind, where its socket has a port. */
+struct held_bind {
+	__u32 tid;
+	bool arrived, go;
+};
+
 /* A TCP port released by the test task. */
 struct put_port {
 	__u32 tgid;		/* the task */

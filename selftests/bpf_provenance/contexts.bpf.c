@@ -12,7 +12,7 @@ pid_t target;
 const void *unread;
 
 /* Read by user space after the events have stopped. */
-struct context nmi, hardirq, sleepable;
+struct ctx_info nmi, hardirq, sleepable;
 
 /* Reading it with page faults disabled, then enabled. */
 long nofault_err = 1;
@@ -20,7 +20,7 @@ long read_err = 1;
 char read_first_byte;
 
 /* Counts the run last: once user space sees the count, it sees all results. */
-static void look(struct context *c, void *ctx)
+static void look(struct ctx_info *c, void *ctx)
 {
 	bpf_get_stack(ctx, &c->user_ip, sizeof(c->user_ip), BPF_F_USER_STACK);
 	if (bpf_in_nmi())

@@ -61,7 +61,7 @@ FIXTURE_TEARDOWN(contexts)
 
 TEST_F(contexts, nmi_on_user_task)
 {
-	struct context *nmi = &self->skel->bss->nmi;
+	struct ctx_info *nmi = &self->skel->bss->nmi;
 
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
@@ -86,7 +86,7 @@ TEST_F(contexts, nmi_on_user_task)
 
 TEST_F(contexts, hardirq_on_user_task)
 {
-	struct context *irq = &self->skel->bss->hardirq;
+	struct ctx_info *irq = &self->skel->bss->hardirq;
 
 	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
 		SKIP(return, "needs CPUs 0 and 1");
@@ -119,7 +119,7 @@ noinline void sleepable_here(void)
 
 TEST_F(contexts, sleepable)
 {
-	struct context *sl = &self->skel->bss->sleepable;
+	struct ctx_info *sl = &self->skel->bss->sleepable;
 	char *unread;
 	int exe;
 

@@ -3,7 +3,7 @@
 #define __BPF_PROVENANCE_CONTEXTS_H
 
 /* Results of a program of contexts.bpf.c; it only watches the target task. */
-struct context {
+struct ctx_info {
 	__u64 runs;		/* number of runs */
 	__u64 in_nmi;		/* runs in an NMI */
 	__u64 in_hardirq;	/* in a hard interrupt */

@@ -49,13 +49,13 @@ static int measure_records(void)
 	for (at = ring->data_tail; at < head; ) {
 		struct perf_event_header *h = (void *)ring + page + at % size;
 		uint16_t *bpf_type = (void *)(h + 1);
+		/* Part of their names. libbpf loads programs of its own. */
+		bool is_ours = memmem(h, h->size, "subprog", strlen("subprog"));
 
-		if (h->type == PERF_RECORD_KSYMBOL && h->size > sizeof(*h) + 16 &&
-		    strstr((char *)(h + 1) + 16, "subprog"))
-			symbols++;
+		symbols += h->type == PERF_RECORD_KSYMBOL && is_ours;
 		if (h->type == PERF_RECORD_BPF_EVENT) {
 			events += *bpf_type == PERF_BPF_EVENT_PROG_LOAD;
-			subprogs += *bpf_type == PERF_BPF_EVENT_SUBPROG_LOAD;
+			subprogs += *bpf_type == PERF_BPF_EVENT_SUBPROG_LOAD && is_ours;
 		}
 		at += h->size;
 	}

@@ -38,7 +38,7 @@ struct vma_snapshot {
 
 /*
  * Lookups of a mapping before giving up with -EAGAIN. Trying again helps if a writer on
- * another CPU took or released mmap_lock, or freed a VMA, meanwhile.
+ * another CPU took or released mmap_lock, or freed a VMA, meanwhile: vma_snapshot_retry().
  */
 #define VMA_SNAPSHOT_TRIES 4
 
@@ -98,6 +98,7 @@ int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snaps
 const struct inode *vma_snapshot_user_inode(struct mm_struct *mm, const struct vma_snapshot *snap);
 int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct *copy,
 			   bool get_file);
+bool vma_snapshot_retry(struct mm_struct *mm, const struct vma_snapshot *snap);
 bool __vma_snapshot_stale(struct mm_struct *mm, const struct vm_area_struct *vma,
 			  unsigned int seq, unsigned int frees);
 #else

@@ -48,7 +48,8 @@ enum bpf_task_vma_build_id {
  *	@dev_minor are the values in /proc/PID/maps
  * @mm: a token that represents the address space: equal for two records of one
  *	task if it did not call exec() in between, and otherwise different with a
- *	probability of 1 - 2^-64
+ *	probability of 1 - 2^-64. A sample inside exec(), after the new mm was
+ *	installed, may have a third value
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
  * @seq: a different value whenever the address space may have changed, until it
  *	wraps around, after 2^31 changes. Compare it for equality only: two records
@@ -185,9 +186,12 @@ static void set_build_id(struct bpf_task_vma_record *rec, struct mm_struct *mm,
 	rec->build_id_len = len;
 }
 
-/* In an RCU read-side section. Fills in all of @rec on success. */
+/*
+ * In an RCU read-side section. Fills in all of @rec on success. After -EAGAIN, @retry is
+ * set if trying again may help.
+ */
 static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
-				 struct bpf_task_vma_record *rec)
+				 struct bpf_task_vma_record *rec, bool *retry)
 {
 	struct vma_file_id id = {};
 	struct vma_snapshot snap __uninitialized;	/* filled in, or not used */
@@ -202,7 +206,7 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 		if (err == -ENOENT)
 			goto no_match;
 		if (err)
-			return err;
+			goto again;
 		perms = permissions(snap.flags);
 		if (matches(&snap, perms, flags))
 			break;
@@ -221,7 +225,7 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 		set_build_id(rec, mm, &snap);
 		err = vma_snapshot_file_id(mm, &snap, &id);
 		if (err)
-			return err;
+			goto again;
 		rec->offset = (u64)snap.pgoff << PAGE_SHIFT;
 	} else {
 		rec->offset = 0;
@@ -248,6 +252,10 @@ no_match:
 	rec->end = err == -EINPROGRESS ? addr : 0;
 	rec->mm = mm_token(mm);
 	rec->seq = snap.seq;
+	return err;
+
+again:
+	*retry = vma_snapshot_retry(mm, &snap);
 	return err;
 }
 
@@ -297,6 +305,7 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 	/* Filled in completely before it is used. */
 	struct bpf_task_vma_record copy __uninitialized, *rec = out;
 	int err, tries = VMA_SNAPSHOT_TRIES;
+	bool retry;
 
 	BUILD_BUG_ON(sizeof(*rec) != RECORD_SIZE_VER0);
 
@@ -319,8 +328,8 @@ __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 	 */
 	scoped_guard(rcu) {
 		do
-			err = query(mm, addr, flags, rec);
-		while (unlikely(err == -EAGAIN) && --tries);
+			err = query(mm, addr, flags, rec, &retry);
+		while (unlikely(err == -EAGAIN) && retry && --tries);
 	}
 	if (unlikely(err == -EAGAIN))
 		goto nothing;

@@ -266,12 +266,25 @@ static struct bpf_subprog_event *load_three(void)
 	return NULL;
 }
 
+/* Does the JIT place a CFI prefix before programs? Not if x86 was booted with cfi=off. */
+static bool may_have_prefix(void)
+{
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__riscv) || defined(__s390x__)
+	unsigned long long addr;
+
+	return !kallsyms_find("report_cfi_failure", &addr);
+#else
+	return false;
+#endif
+}
+
 static void test_subprogs(void)
 {
 	static const char * const func[NR_SUBPROGS] = { "three", "first", "second" };
 	__u8 tag[NR_SUBPROGS][BPF_TAG_SIZE] = {};
 	__u64 addr[NR_SUBPROGS] = {}, seq = 0;
 	__u32 len[NR_SUBPROGS] = {}, size;
+	bool prefix = may_have_prefix();
 	struct bpf_subprog_event *skel;
 	struct bpf_prog_info info = {
 		.jited_ksyms = (uintptr_t)addr,
@@ -310,6 +323,8 @@ static void test_subprogs(void)
 		ASSERT_EQ(r->len, len[i], "len");
 		ASSERT_GE(r->name_off, sizeof(*r), "name_off");
 		ASSERT_EQ(r->kind, PERF_BPF_EVENT_KIND_PROG, "kind");
+		if (!prefix)
+			ASSERT_EQ(r->prefix_len, 0, "prefix_len");
 		ASSERT_EQ(r->prog_type, BPF_PROG_TYPE_CGROUP_SKB, "prog_type");
 		ASSERT_EQ(r->attach_type, BPF_CGROUP_INET_EGRESS, "attach_type");
 		ASSERT_EQ(r->load_time, info.load_time, "load_time");

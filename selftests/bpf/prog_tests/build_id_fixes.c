@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
@@ -329,6 +330,54 @@ close_fd:
 	close(fd);
 }
 
+static void ignore_signal(int sig)
+{
+}
+
+/* The memory of the page is lost until the next boot. */
+static void subtest_memory_error(void)
+{
+	struct sigaction old, act = { .sa_handler = ignore_signal };
+	struct build_id_fixes *skel;
+	void *map, *header;
+	int fd, err;
+	char c;
+
+	fd = create_elf(&elf_file, page_sz);
+	if (fd < 0)
+		return;
+	skel = attach_prog("sample_fault");
+	if (!skel)
+		goto close_fd;
+	map = mmap(NULL, page_sz, PROT_READ, MAP_SHARED, fd, 0);
+	header = map_header(fd, NULL);
+	if (!ASSERT_NEQ(map, MAP_FAILED, "mmap") || !header)
+		goto destroy;
+	if (sample_at(skel, header + 16))
+		check_valid(&skel->bss->top, 16, &elf_file.note);
+
+	/* Also sends SIGBUS, because this task has mapped the page. */
+	if (!ASSERT_OK(sigaction(SIGBUS, &act, &old), "sigaction"))
+		goto unmap;
+	err = madvise(map, page_sz, MADV_HWPOISON) ? errno : 0;
+	sigaction(SIGBUS, &old, NULL);
+	if (err == EINVAL) {
+		printf("%s:SKIP: needs CONFIG_MEMORY_FAILURE\n", __func__);
+		test__skip();
+		goto unmap;
+	}
+	if (ASSERT_EQ(pread(fd, &c, 1, 0), -1, "read_failed_page") &&
+	    sample_at(skel, header + 16))
+		ASSERT_EQ(skel->bss->top.status, BPF_STACK_BUILD_ID_IP, "failed_page_status");
+unmap:
+	munmap(header, page_sz);
+	munmap(map, page_sz);
+destroy:
+	build_id_fixes__destroy(skel);
+close_fd:
+	close(fd);
+}
+
 struct truncation {
 	struct build_id_fixes__bss *bss;
 	pthread_barrier_t on_its_cpu;
@@ -499,6 +548,8 @@ void serial_test_build_id_fixes(void)
 		subtest_many_notes();
 	if (test__start_subtest("last-reference"))
 		subtest_last_reference();
+	if (test__start_subtest("memory-error"))
+		subtest_memory_error();
 	/* Without the fixes, the last three may end in a panic or a hang. */
 	if (test__start_subtest("write-only-file"))
 		subtest_write_only_file();

@@ -148,13 +148,37 @@ static void end_modules(struct ksyms *k)
 	free(m);
 }
 
+/*
+ * Take apart "address type name", followed by "\t[module]" if it is not of the kernel itself.
+ * sscanf() takes as long as the kernel takes to write the line.
+ */
+static bool parse(char *line, uint64_t *addr, char *type, const char **name, const char **module)
+{
+	char *p;
+
+	*addr = strtoull(line, &p, 16);
+	if (p == line || *p != ' ' || !p[1] || p[2] != ' ')
+		return false;
+	*type = p[1];
+	*name = p += 3;
+	p += strcspn(p, "\t\n");
+	*module = "";
+	if (!strncmp(p, "\t[", 2)) {
+		*module = p + 2;
+		p[2 + strcspn(*module, "]")] = 0;
+	}
+	*p = 0;
+	return **name;
+}
+
 int ksyms_read(struct ksyms *k, bool only_bpf)
 {
 	size_t used = 0, names = 0, room = 0, size = 0, i;
-	char *line = NULL, type, name[512], module[64];
-	unsigned long long addr, any = 0;
-	int n, err = 0;
+	const char *name, *module;
+	uint64_t addr, any = 0;
+	char *line = NULL, type;
 	bool is_bpf;
+	int err = 0;
 	FILE *f;
 
 	memset(k, 0, sizeof(*k));
@@ -162,9 +186,8 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 	if (!f)
 		return -errno;
 	while (!err && getline(&line, &size, f) > 0) {
-		*module = 0;
-		n = sscanf(line, "%llx %c %511s [%63[^]]", &addr, &type, name, module);
-		if (n < 3 || (!strchr("tTwW", type) && (*module || !is_end(name))))
+		if (!parse(line, &addr, &type, &name, &module) ||
+		    (!strchr("tTwW", type) && (*module || !is_end(name))))
 			continue;
 		any |= addr;
 		is_bpf = !strcmp(module, "bpf");

@@ -14,6 +14,22 @@
 
 /* --- names ----------------------------------------------------------------------------- */
 
+static uint64_t address_of(const struct frame *f)
+{
+	return f->where - f->is_return;
+}
+
+/* Can it be of a module? Symbols of the kernel itself do not change. */
+static bool is_of_module(const struct frame *f)
+{
+	const struct ksym *k;
+
+	if (f->kind != KERNEL)
+		return false;
+	k = ksyms_find(&data.ksyms, address_of(f));
+	return !k || k->module || k->end == UINT64_MAX;
+}
+
 /*
  * A module may have been loaded or unloaded while sampling: of the symbols from before and
  * after, take the one that begins closer below @addr. If two different symbols begin at the
@@ -37,7 +53,7 @@ static void name_frame(struct frame *f)
 
 	switch (f->kind) {
 	case KERNEL:
-		k = find_ksym(f->where - f->is_return);
+		k = find_ksym(address_of(f));
 		f->name = k ? k->name : NULL;
 		f->module = k ? k->module : NULL;
 		break;
@@ -191,12 +207,13 @@ static void name_user(const uint32_t *order, size_t count)
 static void name_all(void)
 {
 	uint32_t *order = calloc(data.frame_count + 1, sizeof(*order));
-	bool tty = isatty(STDERR_FILENO);
+	bool tty = isatty(STDERR_FILENO), late = false;
 	size_t i, user = 0;
 
 	interrupt_at_once();
 	/* One file after the other, because only one is open at a time. */
 	for (i = 0; i < data.frame_count; i++) {
+		late |= is_of_module(&data.frames[i]);
 		if (data.frames[i].kind != USER)
 			continue;
 		data.frames[i].outcome = NOT_STARTED;
@@ -205,7 +222,7 @@ static void name_all(void)
 	}
 	if (user)
 		qsort(order, user, sizeof(*order), by_binary);
-	if (data.ksyms.count && ksyms_read(&data.late_ksyms, false))
+	if (late && data.ksyms.count && ksyms_read(&data.late_ksyms, false))
 		ksyms_free(&data.late_ksyms);
 	for (i = 0; i < data.frame_count; i++)
 		name_frame(&data.frames[i]);
