@@ -175,7 +175,8 @@ static ssize_t copy_from_folio(struct address_space *mapping, loff_t pos, void *
 	 * tmpfs and hugetlbfs keep a folio with a memory error, up to date. Not in part:
 	 * in an NMI, the failed pages of a hugetlb folio cannot be listed.
 	 */
-	if (!folio_test_uptodate(folio) || folio_contain_hwpoisoned_page(folio)) {
+	if (!folio_test_uptodate(folio) ||
+	    folio_contain_hwpoisoned_page(folio)) {
 		copied = -EFAULT;
 	} else if (unpinned && folio_may_be_written_by_device(folio)) {
 		copied = -EBUSY;
