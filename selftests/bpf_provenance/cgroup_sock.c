@@ -2110,7 +2110,7 @@ static void *send_storm(void *arg)
 TEST_F(autobind, disconnect_storm)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int both = 0, neither = 0, torn = 0, i;
+	int both = 0, neither = 0, torn = 0, delay = 0, i;
 	struct send_storm s;
 	union addr a;
 	socklen_t len;
@@ -2126,19 +2126,23 @@ TEST_F(autobind, disconnect_storm)
 		s.fd = socket(AF_INET, SOCK_DGRAM, IPPROTO_ICMP);
 		ASSERT_LE(0, s.fd);
 		pthread_barrier_wait(&s.begin);
-		/* Before and after the sender. */
-		for (i = 0; i < (both + neither) % 4096; i++)
+		for (i = 0; i < delay; i++)
 			barrier();
 		connect(s.fd, &none, sizeof(none));
 		pthread_barrier_wait(&s.end);
 		len = sizeof(a);
 		ASSERT_EQ(0, getsockname(s.fd, &a.sa, &len));
-		if (!a.in.sin_port)
+		/* Adjust the delay so that the two calls overlap. */
+		if (!a.in.sin_port) {
 			neither++;
-		else if (same_ip(&a, PIN4))
-			both++;
-		else
-			torn++;
+			delay -= delay / 8;
+		} else {
+			if (same_ip(&a, PIN4))
+				both++;
+			else
+				torn++;
+			delay += delay / 8 + 8;
+		}
 		close(s.fd);
 	}
 	s.fd = -1;
