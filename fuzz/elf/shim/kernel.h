@@ -139,6 +139,7 @@ static inline bool folio_test_partial_kmap(const struct folio *f) { return f->pa
 static inline size_t folio_size(const struct folio *f) { return f->size; }
 static inline loff_t folio_pos(const struct folio *f) { return f->pos; }
 static inline bool folio_test_uptodate(const struct folio *f) { return f->uptodate; }
+static inline bool folio_contain_hwpoisoned_page(const struct folio *f) { (void)f; return false; }
 /* As of large folios, whose pins are counted apart. */
 static inline bool folio_has_pincount(const struct folio *f) { (void)f; return true; }
 static inline bool folio_maybe_dma_pinned(const struct folio *f) { return f->pinned; }
