@@ -391,6 +391,19 @@ int BPF_PROG(on_path_chown, const struct path *path)
 	return is_of_file(path->dentry) ? at_locked(PATH_CHOWN) : 0;
 }
 
+/* nfsd locks the inode for these two. */
+SEC("?lsm.s/inode_getattr")
+int BPF_PROG(on_getattr, const struct path *path)
+{
+	return is_of_file(path->dentry) ? at_locked(GETATTR) : 0;
+}
+
+SEC("?lsm.s/inode_getxattr")
+int BPF_PROG(on_getxattr, struct dentry *dentry, const char *name)
+{
+	return is_of_file(dentry) ? at_locked(GETXATTR) : 0;
+}
+
 /* Reclaim frees inodes. Here it is one that was deleted. */
 SEC("?lsm.s/inode_free_security")
 int BPF_PROG(on_inode_free, struct inode *inode)

@@ -52,6 +52,7 @@
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -1067,6 +1068,8 @@ static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(fa
 	memset(self->skel->bss->locked_runs, 0, sizeof(self->skel->bss->locked_runs));
 	ASSERT_EQ(0, fchmod(self->fd, mode));
 	ASSERT_EQ(0, fchown(self->fd, 0, 0));
+	ASSERT_EQ(0, fstat(self->fd, &st));
+	ASSERT_EQ(-1, fgetxattr(self->fd, "user.none", NULL, 0));
 
 	snprintf(path, sizeof(path), "%s.deleted", self->path);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -1091,6 +1094,8 @@ TEST_F(faults, inode_locked)
 		SKIP(return, "this kernel has no bpf_file_build_id()");
 	bpf_program__set_autoload(self->skel->progs.on_path_chmod, true);
 	bpf_program__set_autoload(self->skel->progs.on_path_chown, true);
+	bpf_program__set_autoload(self->skel->progs.on_getattr, true);
+	bpf_program__set_autoload(self->skel->progs.on_getxattr, true);
 	load(_metadata, self, self->skel->progs.on_setattr, self->skel->progs.on_inode_free);
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);

@@ -14,7 +14,9 @@
 #define MANY_READS 16
 
 /* Hooks that may sleep, but not read a file: the inode is locked, or it is reclaim. */
-enum locked_hook { SETATTR, PATH_CHMOD, PATH_CHOWN, FREE_INODE, LOCKED_HOOKS };
+enum locked_hook {
+	SETATTR, PATH_CHMOD, PATH_CHOWN, GETATTR, GETXATTR, FREE_INODE, LOCKED_HOOKS
+};
 
 /* The program that reads the build ID of a file at open. */
 enum asks_at_open { NOBODY, MAY_NOT_SLEEP, MAY_SLEEP };

@@ -524,6 +524,29 @@ int BPF_PROG(hold_udp_sendmsg)
 	return 0;
 }
 
+/* A thread that has seen a port and is about to lock the socket. */
+bool connecting;
+
+SEC("?fentry/udp_connect")
+int BPF_PROG(see_udp_connect)
+{
+	if ((__u32)bpf_get_current_pid_tgid() == held_send.tid)
+		connecting = true;
+	return 0;
+}
+
+struct joining joining;
+
+SEC("?fentry/reuseport_add_sock")
+int BPF_PROG(see_join, struct sock *sk)
+{
+	if ((__u32)bpf_get_current_pid_tgid() != joining.tid)
+		return 0;
+	joining.port |= sk->__sk_common.skc_num;
+	joining.runs++;
+	return 0;
+}
+
 /*
  * Other uses of these hooks, following their documentation: deny bind() by family, transport
  * and port, like systemd's SocketBindDeny=; translate TCP and UDP service addresses, like a

@@ -5484,6 +5484,128 @@ TEST_F(dual, connected_meanwhile)
 	cgroup_sock__destroy(skel);
 }
 
+/* A sender must not see a port that the SO_REUSEPORT group may still refuse. */
+TEST_F(hooks, port_after_group)
+{
+	static const char * const any[] = { "0.0.0.0", "::" };
+	struct cgroup_sock *skel;
+	struct joining *joining;
+	int first, second, i;
+	socklen_t len;
+	union addr a;
+
+	skel = open_without_programs();
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.see_join, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	skel->links.see_join = bpf_program__attach(skel->progs.see_join);
+	ASSERT_NE(NULL, skel->links.see_join);
+	joining = &skel->bss->joining;
+	for (i = 0; i < (int)ARRAY_LEN(any); i++) {
+		len = make_addr(&a, any[i], 0);
+		first = socket(a.sa.sa_family, SOCK_DGRAM, 0);
+		second = socket(a.sa.sa_family, SOCK_DGRAM, 0);
+		ASSERT_LE(0, first);
+		ASSERT_LE(0, second);
+		ASSERT_EQ(0, setsockopt(first, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int)));
+		ASSERT_EQ(0, setsockopt(second, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int)));
+		ASSERT_EQ(0, bind(first, &a.sa, len));
+		memset(joining, 0, sizeof(*joining));
+		joining->tid = gettid();
+		make_addr(&a, any[i], port_of(first));
+		ASSERT_EQ(0, bind(second, &a.sa, len));
+		ASSERT_EQ(1, joining->runs);
+		EXPECT_EQ(0, joining->port)
+			TH_LOG("%s: the port is visible before the socket is in the group", any[i]);
+		close(first);
+		close(second);
+	}
+	cgroup_sock__destroy(skel);
+}
+
+struct slow_connect {
+	struct held_send *held;
+	union addr to;
+	int fd, err;
+	bool done;
+};
+
+static void *connect_slowly(void *arg)
+{
+	struct slow_connect *c = arg;
+
+	c->held->tid = gettid();
+	c->err = connect(c->fd, &c->to.sa, sizeof(c->to.in)) ? errno : 0;
+	WRITE_ONCE(c->done, true);
+	return NULL;
+}
+
+/*
+ * connect() has seen the port that post_bind refuses, and finds a route from the refused
+ * address. Datagrams must not use it when programs leave the next address to the kernel.
+ */
+TEST_F(autobind, refused_under_a_connect)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct seen *seen = self->skel->bss->seen;
+	socklen_t len = sizeof(union addr);
+	struct slow_connect c = {};
+	struct slow_bind b = {};
+	struct cgroup_sock *skel;
+	pthread_t binder, other;
+	union addr from;
+	int server;
+	char byte;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	skel = open_without_programs();
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.see_udp_connect, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	skel->links.see_udp_connect = bpf_program__attach(skel->progs.see_udp_connect);
+	ASSERT_NE(NULL, skel->links.see_udp_connect);
+	attach_bind(_metadata, self->skel, self->cgroup);
+	policy->deny = H(POST_BIND4);
+	server = impatient(peer_socket(&self->net, AF_INET, SOCK_DGRAM, 0));
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &from.sa, make_addr(&from, PEER4, 0)));
+	c.held = &skel->bss->held_send;
+	c.fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, c.fd);
+	make_addr(&c.to, PEER4, port_of(server));
+	b.held = &self->skel->bss->held_bind;
+	b.fd = c.fd;
+	make_addr(&b.to, "0.0.0.0", 0);
+
+	ASSERT_EQ(0, pthread_create(&binder, NULL, bind_slowly, &b));
+	while (!READ_ONCE(b.held->arrived) && !READ_ONCE(b.done))
+		sched_yield();
+	ASSERT_FALSE(READ_ONCE(b.done)) TH_LOG("post_bind does not run");
+	ASSERT_EQ(0, pthread_create(&other, NULL, connect_slowly, &c));
+	while (!READ_ONCE(skel->bss->connecting) && !READ_ONCE(c.done))
+		sched_yield();
+	ASSERT_FALSE(READ_ONCE(c.done)) TH_LOG("connect() does not wait for bind()");
+	WRITE_ONCE(b.held->go, true);
+	ASSERT_EQ(0, pthread_join(binder, NULL));
+	ASSERT_EQ(0, pthread_join(other, NULL));
+	ASSERT_EQ(EPERM, b.err);
+	ASSERT_EQ(0, c.err) TH_LOG("%s", strerror(c.err));
+	ASSERT_EQ(0, seen[AUTOBIND].runs);
+	ASSERT_EQ(0, port_of(c.fd));
+	ASSERT_TRUE(has_ip(c.fd, PIN4));
+
+	policy->leave = 1;
+	ASSERT_EQ(1, send(c.fd, "x", 1, 0));
+	EXPECT_EQ(1, seen[AUTOBIND].runs);
+	ASSERT_EQ(1, recvfrom(server, &byte, 1, 0, &from.sa, &len));
+	EXPECT_FALSE(same_ip(&from, PIN4))
+		TH_LOG("sent from the address that post_bind refused");
+	close(c.fd);
+	close(server);
+	cgroup_sock__destroy(skel);
+}
+
 /* Sends to a one-to-many SCTP @server of the peer. Does it arrive from the right address? */
 static void dual_send(struct __test_metadata *_metadata, int fd, int server, int way,
 		      const char *when)

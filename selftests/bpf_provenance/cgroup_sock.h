@@ -66,6 +66,13 @@ struct cookie_child {
 	__u32 lost;		/* requests that are not in the map */
 };
 
+/* A UDP socket that joins an SO_REUSEPORT group, in the thread @tid. */
+struct joining {
+	__u32 tid;
+	__u32 runs;
+	__u32 port;		/* that senders see */
+};
+
 /* A thread that waits at the start of udp_sendmsg(). */
 struct held_send {
 	__u32 tid;
