@@ -119,7 +119,9 @@ herd()
 			grep -q "A litmus test" cover
 		else
 			grep -q "$tests litmus tests" cover
-			grep -q "reachable in $reached of the $variants variants" cover
+			grep -q "$variants variants" cover
+			[ "$reached" != "$variants" ] || reached=all
+			grep -qi "in $reached of them" cover
 		fi
 		series=$((series + 1))
 	done
