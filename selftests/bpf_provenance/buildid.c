@@ -635,6 +635,9 @@ TEST_F(faults, large_folio)
 	EXPECT_EQ(0, memcmp(caller->build_id, self->id, ID_SIZE));
 }
 
+/* bpf_mmap_unlock_guard_get() does not allow mmap_lock there, so only the cache is used. */
+#define RT_READS_NOTHING "PREEMPT_RT: stacks read no file with interrupts off"
+
 /* Not sleepable: tmpfs keeps a page whose memory failed. Reading it could be fatal. */
 static void memory_error(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
 			 struct bpf_program *prog)
@@ -678,6 +681,8 @@ TEST_F(faults, memory_error_irqs_off)
 #ifndef __x86_64__
 	SKIP(return, "sets the frame pointer with x86 instructions");
 #endif
+	if (is_preempt_rt())
+		SKIP(return, RT_READS_NOTHING);
 	memory_error(_metadata, self, self->skel->progs.on_sys_enter_irqs_off);
 }
 
@@ -911,6 +916,8 @@ TEST_F(faults, busy_lock_irqs_off)
 #ifndef __x86_64__
 	SKIP(return, "sets the frame pointer with x86 instructions");
 #endif
+	if (is_preempt_rt())
+		SKIP(return, RT_READS_NOTHING);
 	ASSERT_EQ(0, pin_to_cpu(0));
 	load(_metadata, self, self->skel->progs.on_mprotect_irqs_off,
 	     self->skel->progs.on_sys_enter_irqs_off);
