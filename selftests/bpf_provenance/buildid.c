@@ -1275,8 +1275,8 @@ FIXTURE_TEARDOWN(nmi)
 	setting_restore(&self->cache);
 }
 
-/* Maps the library, with a thread spinning in it and its header paged out. */
-static void spin_in_library(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
+/* Maps the library, with a thread spinning in it. Returns the function, or NULL for a skip. */
+static void *spin_in_mapped(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
 {
 	void (*spin)(struct spinner *s);
 	Dl_info info;
@@ -1288,8 +1288,15 @@ static void spin_in_library(struct __test_metadata *_metadata, FIXTURE_DATA(nmi)
 	ASSERT_NE(0, dladdr(spin, &info));
 	self->header = info.dli_fbase;
 	if (spinner_start_in(&self->spinner, 1, spin))
-		SKIP(return, "needs CPUs 0 and 1");
-	ASSERT_EQ(0, page_out(self->header));
+		SKIP(return NULL, "needs CPUs 0 and 1");
+	return spin;
+}
+
+/* The same, with its header paged out. */
+static void spin_in_library(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
+{
+	if (spin_in_mapped(_metadata, self))
+		ASSERT_EQ(0, page_out(self->header));
 }
 
 static void attach_nmi(struct __test_metadata *_metadata, FIXTURE_DATA(nmi) *self)
@@ -1352,10 +1359,9 @@ TEST_F(nmi, cold)
 /* The memory of the page with the header failed, and tmpfs keeps the page. */
 TEST_F(nmi, memory_error)
 {
-	void (*spin)(struct spinner *s);
 	int err, i, first, valid = 0;
 	char header[PAGE];
-	Dl_info info;
+	void *spin;
 
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
@@ -1366,15 +1372,10 @@ TEST_F(nmi, memory_error)
 	ASSERT_EQ(0, err);
 	self->fs = FS_TMPFS;
 	ASSERT_EQ(0, copy_file("libframe.so", self->path));
-	self->lib = dlopen(self->path, RTLD_NOW);
-	ASSERT_NE(NULL, self->lib);
-	spin = dlsym(self->lib, "spin_in_library");
-	ASSERT_NE(NULL, spin);
-	ASSERT_NE(0, dladdr(spin, &info));
-	self->header = info.dli_fbase;
+	spin = spin_in_mapped(_metadata, self);
+	if (!spin)
+		return;
 	ASSERT_LE((uintptr_t)self->header + PAGE, (uintptr_t)spin);
-	if (spinner_start_in(&self->spinner, 1, spin))
-		SKIP(return, "needs CPUs 0 and 1");
 	ASSERT_EQ(0, buildid__load(self->skel));
 	attach_nmi(_metadata, self);
 	/* With PREEMPT_RT, NMIs do not read the page cache. */

@@ -147,7 +147,16 @@ int one_ip_bind6(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
-struct held_bind held_bind;
+/* Set by user space: the thread @tid waits in hold() until @go. */
+struct held_thread held_thread;
+
+static void hold(void)
+{
+	if ((__u32)bpf_get_current_pid_tgid() != held_thread.tid)
+		return;
+	held_thread.arrived = true;
+	becomes_true(&held_thread.go);
+}
 
 static int post_bind(struct bpf_sock *ctx, enum hook hook)
 {
@@ -159,10 +168,7 @@ static int post_bind(struct bpf_sock *ctx, enum hook hook)
 	s->family = ctx->family;
 	s->type = ctx->type;
 	s->protocol = ctx->protocol;
-	if ((__u32)bpf_get_current_pid_tgid() == held_bind.tid) {
-		held_bind.arrived = true;
-		becomes_true(&held_bind.go);
-	}
+	hold();
 	return !DENIED(hook);
 }
 
@@ -512,26 +518,18 @@ int BPF_PROG(see_cookie, struct sock *sk, struct sk_buff *skb, struct request_so
 	return 0;
 }
 
-struct held_send held_send;
-
 SEC("?fentry/udp_sendmsg")
 int BPF_PROG(hold_udp_sendmsg)
 {
-	if ((__u32)bpf_get_current_pid_tgid() != held_send.tid)
-		return 0;
-	held_send.arrived = true;
-	becomes_true(&held_send.go);
+	hold();
 	return 0;
 }
 
-/* A thread that has seen a port and is about to lock the socket. */
-bool connecting;
-
+/* A thread that has seen a port is about to lock the socket. */
 SEC("?fentry/udp_connect")
-int BPF_PROG(see_udp_connect)
+int BPF_PROG(hold_udp_connect)
 {
-	if ((__u32)bpf_get_current_pid_tgid() == held_send.tid)
-		connecting = true;
+	hold();
 	return 0;
 }
 

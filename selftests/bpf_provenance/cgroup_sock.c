@@ -1920,16 +1920,24 @@ static void attach_bind(struct __test_metadata *_metadata, struct cgroup_sock *s
 	ASSERT_NE(NULL, skel->links.one_ip_post_bind6);
 }
 
-struct slow_bind {
-	struct held_bind *held;
+struct slow_call {
+	struct held_thread *held;
 	union addr to;
 	int fd, err;
 	bool done;
 };
 
+/* Waits until the call is held in a BPF program. False if it has ended. */
+static bool is_held(const struct slow_call *c)
+{
+	while (!READ_ONCE(c->held->arrived) && !READ_ONCE(c->done))
+		sched_yield();
+	return !READ_ONCE(c->done);
+}
+
 static void *bind_slowly(void *arg)
 {
-	struct slow_bind *b = arg;
+	struct slow_call *b = arg;
 
 	b->err = pin_to_cpu(1);
 	if (!b->err) {
@@ -1953,7 +1961,7 @@ TEST_F(autobind, refused_under_a_sender)
 	int uffd, i, from, others;
 	char page[4096] = "";
 	struct uffd_msg fault;
-	struct slow_bind b;
+	struct slow_call b;
 	struct slow_send s;
 
 	if (pin_to_cpu(1) || pin_to_cpu(0))
@@ -1964,7 +1972,7 @@ TEST_F(autobind, refused_under_a_sender)
 	if (uffd < 0)
 		SKIP(return, "needs CONFIG_USERFAULTFD");
 	s.buf = (void *)(uintptr_t)copy.dst;
-	b.held = &self->skel->bss->held_bind;
+	b.held = &self->skel->bss->held_thread;
 
 	for (i = 0; i < (int)ARRAY_LEN(refusals); i++) {
 		c.form = refusals[i].form;
@@ -1981,9 +1989,7 @@ TEST_F(autobind, refused_under_a_sender)
 		memset(seen, 0, HOOKS * sizeof(*seen));
 
 		ASSERT_EQ(0, pthread_create(&binder, NULL, bind_slowly, &b));
-		while (!READ_ONCE(b.held->arrived) && !READ_ONCE(b.done))
-			sched_yield();
-		ASSERT_FALSE(READ_ONCE(b.done)) TH_LOG("post_bind does not run");
+		ASSERT_TRUE(is_held(&b)) TH_LOG("post_bind does not run");
 		ASSERT_EQ(0, pthread_create(&sender, NULL, send_slowly, &s));
 		ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
 		ASSERT_EQ(UFFD_EVENT_PAGEFAULT, fault.event);
@@ -5308,6 +5314,21 @@ static struct cgroup_sock *open_without_programs(void)
 	return skel;
 }
 
+/* Attaches a program of tracing, in addition to the programs of the fixture. */
+static struct cgroup_sock *attach_alone(struct __test_metadata *_metadata, const char *name)
+{
+	struct cgroup_sock *skel = open_without_programs();
+	struct bpf_program *prog;
+
+	ASSERT_NE(NULL, skel);
+	prog = bpf_object__find_program_by_name(skel->obj, name);
+	ASSERT_NE(NULL, prog);
+	bpf_program__set_autoload(prog, true);
+	ASSERT_EQ(0, cgroup_sock__load(skel));
+	ASSERT_EQ(0, cgroup_sock__attach(skel));
+	return skel;
+}
+
 #define TCP_SYNCOOKIES	"/proc/sys/net/ipv4/tcp_syncookies"
 #define FIRST_HELD	512
 #define HELD		32
@@ -5396,7 +5417,7 @@ TEST_F(dual, syn_cookie)
 }
 
 struct late_send {
-	struct held_send *held;
+	struct held_thread *held;
 	int fd, ret, err;
 	bool done;
 };
@@ -5432,13 +5453,8 @@ TEST_F(dual, connected_meanwhile)
 
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
-	skel = open_without_programs();
-	ASSERT_NE(NULL, skel);
-	bpf_program__set_autoload(skel->progs.hold_udp_sendmsg, true);
-	ASSERT_EQ(0, cgroup_sock__load(skel));
-	skel->links.hold_udp_sendmsg = bpf_program__attach(skel->progs.hold_udp_sendmsg);
-	ASSERT_NE(NULL, skel->links.hold_udp_sendmsg);
-	s.held = &skel->bss->held_send;
+	skel = attach_alone(_metadata, "hold_udp_sendmsg");
+	s.held = &skel->bss->held_thread;
 
 	server = dual_server(_metadata, &self->net, 3, 1);
 	/* Receives broadcasts, too. */
@@ -5494,12 +5510,7 @@ TEST_F(hooks, port_after_group)
 	socklen_t len;
 	union addr a;
 
-	skel = open_without_programs();
-	ASSERT_NE(NULL, skel);
-	bpf_program__set_autoload(skel->progs.see_join, true);
-	ASSERT_EQ(0, cgroup_sock__load(skel));
-	skel->links.see_join = bpf_program__attach(skel->progs.see_join);
-	ASSERT_NE(NULL, skel->links.see_join);
+	skel = attach_alone(_metadata, "see_join");
 	joining = &skel->bss->joining;
 	for (i = 0; i < (int)ARRAY_LEN(any); i++) {
 		len = make_addr(&a, any[i], 0);
@@ -5523,16 +5534,9 @@ TEST_F(hooks, port_after_group)
 	cgroup_sock__destroy(skel);
 }
 
-struct slow_connect {
-	struct held_send *held;
-	union addr to;
-	int fd, err;
-	bool done;
-};
-
 static void *connect_slowly(void *arg)
 {
-	struct slow_connect *c = arg;
+	struct slow_call *c = arg;
 
 	c->held->tid = gettid();
 	c->err = connect(c->fd, &c->to.sa, sizeof(c->to.in)) ? errno : 0;
@@ -5549,8 +5553,7 @@ TEST_F(autobind, refused_under_a_connect)
 	struct policy *policy = &self->skel->bss->policy;
 	struct seen *seen = self->skel->bss->seen;
 	socklen_t len = sizeof(union addr);
-	struct slow_connect c = {};
-	struct slow_bind b = {};
+	struct slow_call b = {}, c = {};
 	struct cgroup_sock *skel;
 	pthread_t binder, other;
 	union addr from;
@@ -5559,33 +5562,26 @@ TEST_F(autobind, refused_under_a_connect)
 
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
-	skel = open_without_programs();
-	ASSERT_NE(NULL, skel);
-	bpf_program__set_autoload(skel->progs.see_udp_connect, true);
-	ASSERT_EQ(0, cgroup_sock__load(skel));
-	skel->links.see_udp_connect = bpf_program__attach(skel->progs.see_udp_connect);
-	ASSERT_NE(NULL, skel->links.see_udp_connect);
+	skel = attach_alone(_metadata, "hold_udp_connect");
 	attach_bind(_metadata, self->skel, self->cgroup);
 	policy->deny = H(POST_BIND4);
 	server = impatient(peer_socket(&self->net, AF_INET, SOCK_DGRAM, 0));
 	ASSERT_LE(0, server);
 	ASSERT_EQ(0, bind(server, &from.sa, make_addr(&from, PEER4, 0)));
-	c.held = &skel->bss->held_send;
+	c.held = &skel->bss->held_thread;
+	/* It waits for the lock, which bind() holds. */
+	c.held->go = true;
 	c.fd = socket(AF_INET, SOCK_DGRAM, 0);
 	ASSERT_LE(0, c.fd);
 	make_addr(&c.to, PEER4, port_of(server));
-	b.held = &self->skel->bss->held_bind;
+	b.held = &self->skel->bss->held_thread;
 	b.fd = c.fd;
 	make_addr(&b.to, "0.0.0.0", 0);
 
 	ASSERT_EQ(0, pthread_create(&binder, NULL, bind_slowly, &b));
-	while (!READ_ONCE(b.held->arrived) && !READ_ONCE(b.done))
-		sched_yield();
-	ASSERT_FALSE(READ_ONCE(b.done)) TH_LOG("post_bind does not run");
+	ASSERT_TRUE(is_held(&b)) TH_LOG("post_bind does not run");
 	ASSERT_EQ(0, pthread_create(&other, NULL, connect_slowly, &c));
-	while (!READ_ONCE(skel->bss->connecting) && !READ_ONCE(c.done))
-		sched_yield();
-	ASSERT_FALSE(READ_ONCE(c.done)) TH_LOG("connect() does not wait for bind()");
+	ASSERT_TRUE(is_held(&c)) TH_LOG("connect() does not wait for bind()");
 	WRITE_ONCE(b.held->go, true);
 	ASSERT_EQ(0, pthread_join(binder, NULL));
 	ASSERT_EQ(0, pthread_join(other, NULL));

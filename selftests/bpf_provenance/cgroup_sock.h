@@ -43,12 +43,6 @@ struct bind_rule {
 	__u32 first, last;	/* ports, in host byte order; last 0: any */
 };
 
-/* A thread that waits at post_bind, where its socket has a port. */
-struct held_bind {
-	__u32 tid;
-	bool arrived, go;
-};
-
 /* A TCP port released by the test task. */
 struct put_port {
 	__u32 tgid;		/* the task */
@@ -73,8 +67,8 @@ struct joining {
 	__u32 port;		/* that senders see */
 };
 
-/* A thread that waits at the start of udp_sendmsg(). */
-struct held_send {
+/* A thread that waits in a BPF program. */
+struct held_thread {
 	__u32 tid;
 	bool arrived, go;
 };
