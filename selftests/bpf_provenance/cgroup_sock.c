@@ -5506,7 +5506,7 @@ TEST_F(hooks, port_after_group)
 	static const char * const any[] = { "0.0.0.0", "::" };
 	struct cgroup_sock *skel;
 	struct joining *joining;
-	int first, second, i;
+	int first, second, one = 1, i;
 	socklen_t len;
 	union addr a;
 
@@ -5518,8 +5518,8 @@ TEST_F(hooks, port_after_group)
 		second = socket(a.sa.sa_family, SOCK_DGRAM, 0);
 		ASSERT_LE(0, first);
 		ASSERT_LE(0, second);
-		ASSERT_EQ(0, setsockopt(first, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int)));
-		ASSERT_EQ(0, setsockopt(second, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 }, sizeof(int)));
+		ASSERT_EQ(0, setsockopt(first, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)));
+		ASSERT_EQ(0, setsockopt(second, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)));
 		ASSERT_EQ(0, bind(first, &a.sa, len));
 		memset(joining, 0, sizeof(*joining));
 		joining->tid = gettid();
