@@ -94,7 +94,7 @@ static void release_put(struct last_put *last, struct folio *folio)
 /*
  * The entry at @index, read once. xa_load() tries again for as long as it is a
  * retry entry. collapse_file() leaves these in the holes of a file until it has
- * stored the huge page, and may be what was interrupted.
+ * stored the huge page, and may be the function that was interrupted.
  */
 static struct folio *load_folio(struct address_space *mapping, pgoff_t index)
 {
@@ -216,7 +216,7 @@ static bool valid_range(loff_t pos, size_t len)
  * @buf:	where to copy to
  * @len:	how many bytes
  * @unpinned:	leave out folios that a device may be writing to: for a caller that
- *		keeps what it reads. Others use the bytes once, and lose pages for no
+ *		keeps the bytes. Others use them once, and would lose pages for no
  *		gain if these are pinned to be read
  *
  * Takes neither locks nor references that outlast the call, starts no I/O, and never

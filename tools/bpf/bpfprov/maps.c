@@ -309,7 +309,7 @@ static size_t image_build_id(struct image *m, const GElf_Phdr *p, uint8_t *id)
 /*
  * libelf reads all program headers at once, allocates memory for each section, and keeps all
  * data until elf_end(). The owner of the file chooses their numbers and sizes, and can change
- * them after a check. So libelf gets only memory, with what was read and checked here.
+ * them after a check. So libelf gets only memory, with the bytes that were read and checked here.
  */
 size_t fd_build_id(int fd, uint8_t *id)
 {
