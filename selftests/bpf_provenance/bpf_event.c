@@ -1765,7 +1765,7 @@ TEST_F(functions, load_unload)
 
 /* --- unloading ------------------------------------------------------------------ */
 
-enum way { BY_CLOSE, BY_LINK, BY_UNPIN, BY_EXIT, BY_MAP };
+enum way { BY_CLOSE, BY_LINK, BY_UNPIN, BY_EXIT, BY_MAP, BY_ELEMENT };
 
 FIXTURE(unload)
 {
@@ -1789,6 +1789,8 @@ FIXTURE_VARIANT_ADD(unload, unpin) { .way = BY_UNPIN };
 FIXTURE_VARIANT_ADD(unload, exit) { .way = BY_EXIT };
 /* In the work item that frees a program array. */
 FIXTURE_VARIANT_ADD(unload, map) { .way = BY_MAP, .flags = PERF_BPF_EVENT_F_ASYNC };
+/* In the system call. */
+FIXTURE_VARIANT_ADD(unload, element) { .way = BY_ELEMENT };
 
 FIXTURE_SETUP(unload)
 {
@@ -1861,13 +1863,17 @@ TEST_F(unload, range)
 		cause = pid;
 		break;
 	case BY_MAP:
+	case BY_ELEMENT:
 		fd = load_functions(7);
 		ASSERT_EQ(0, get_truth(&t, fd));
 		other = bpf_map_create(BPF_MAP_TYPE_PROG_ARRAY, NULL, 4, 4, 1, NULL);
 		ASSERT_LE(0, other);
 		ASSERT_EQ(0, bpf_map_update_elem(other, &key, &fd, BPF_ANY));
 		close(fd);
-		close(other);
+		if (variant->way == BY_ELEMENT)
+			EXPECT_EQ(0, bpf_map_delete_elem(other, &key));
+		else
+			close(other);
 		break;
 	}
 	unload = wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0);
@@ -1877,6 +1883,8 @@ TEST_F(unload, range)
 		 unload->r.sub_cnt - 1);
 	EXPECT_NE(0, t.info.id);
 	check_unloaded(_metadata, &self->ev, t.info.id, variant->flags);
+	if (variant->way == BY_ELEMENT)
+		close(other);
 }
 
 /* --- storms --------------------------------------------------------------------- */

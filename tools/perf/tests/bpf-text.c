@@ -3,6 +3,7 @@
  * Test how perf tracks BPF text: the records after which an address has a name,
  * and the events that are synthesized for images.
  */
+#include <byteswap.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -17,12 +18,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #include "addr_location.h"
 #include "aslr.h"
 #include "bpf-event.h"
 #include "bpf-utils.h"
+#include "data.h"
 #include "debug.h"
 #include "dso.h"
 #include "env.h"
@@ -331,6 +334,46 @@ static int __test_no_bit(struct fixture *f)
 	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_a", 0, 0));
 	TEST_ASSERT_VAL("unload", !ksymbol(f, ADDR, LEN, "bpf_prog_a", true));
 	TEST_ASSERT_VAL("forgotten", known(f, ADDR, NULL, 0, 0));
+	return TEST_OK;
+}
+
+/* The kernel has no names for programs that were loaded without CAP_BPF. */
+static int __test_unnamed(struct fixture *f)
+{
+	const u64 other = ADDR + 0x1000, kcore = ADDR + 0x2000;
+
+	/* perf finds the program in its enumeration, before it reads the record. */
+	TEST_ASSERT_VAL("enumerated", !ksymbol(f, ADDR, LEN, "bpf_prog_a", false));
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "", false));
+	TEST_ASSERT_VAL("loaded", known(f, ADDR, "bpf_prog_a", 0, 0));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, ADDR, LEN, "", true));
+	TEST_ASSERT_VAL("forgotten", known(f, ADDR, NULL, 0, 0));
+
+	/* An empty name does not match text of another size, or that is not BPF. */
+	TEST_ASSERT_VAL("load", !ksymbol(f, other, 2 * LEN, "bpf_prog_b", false));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, other, LEN, "", true));
+	TEST_ASSERT_VAL("other size", known(f, other, "bpf_prog_b", 0, 0));
+	TEST_ASSERT_VAL("map", !add_kernel_map(f, kcore, kcore + LEN, "kcore"));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, kcore, LEN, "", true));
+	TEST_ASSERT_VAL("kcore", known(f, kcore, "kcore", 0, 0));
+
+	/* The unload of the program at this address was lost. */
+	TEST_ASSERT_VAL("load", !ksymbol(f, other, LEN, "", false));
+	TEST_ASSERT_VAL("replaced", known(f, other, "", 0, 0));
+	TEST_ASSERT_VAL("rest", known(f, other + LEN, "bpf_prog_b", 0, 0));
+	TEST_ASSERT_VAL("unload", !ksymbol(f, other, LEN, "", true));
+	TEST_ASSERT_VAL("forgotten", known(f, other, NULL, 0, 0));
+	return TEST_OK;
+}
+
+/* A program without a name at the address of one that was unloaded. */
+static int __test_unnamed_again(struct fixture *f)
+{
+	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("unload", !unload(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	TEST_ASSERT_VAL("unloaded", known(f, ADDR, "bpf_prog_a", 5, 0));
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "", false));
+	TEST_ASSERT_VAL("another", known(f, ADDR, "", 0, 0));
 	return TEST_OK;
 }
 
@@ -811,6 +854,30 @@ static int test__storm(struct test_suite *test __maybe_unused, int subtest __may
 	return TEST_OK;
 }
 
+/* The page after it cannot be accessed. */
+static bool print_short_record(void)
+{
+	const size_t size = sizeof(struct perf_record_bpf_event);
+	union perf_event *event;
+	FILE *out = tmpfile();
+	char *pages;
+	bool ret;
+
+	pages = mmap(NULL, 2 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+	if (!out || pages == MAP_FAILED || mprotect(pages + page_size, page_size, PROT_NONE))
+		return false;
+	event = (union perf_event *)(pages + page_size - size);
+	event->bpf.header.type = PERF_RECORD_BPF_EVENT;
+	event->bpf.header.size = size;
+	event->bpf.type = PERF_BPF_EVENT_SUBPROG_LOAD;
+	event->bpf.id = 5;
+	ret = perf_event__fprintf_bpf(event, out) == strlen(" type 3, flags 0, id 5\n");
+	fclose(out);
+	munmap(pages, 2 * page_size);
+	return ret;
+}
+
 static int __test_malformed(struct fixture *f)
 {
 	const size_t fixed = sizeof(struct perf_record_bpf_subprog);
@@ -838,12 +905,92 @@ static int __test_malformed(struct fixture *f)
 	memset((char *)&event + fixed, 'a', size - fixed);
 	TEST_ASSERT_VAL("no end of name", !perf_event__bpf_subprog_name(&event));
 
+	/* At the end of a mapping, printed before it was checked, as decoders of traces do. */
+	TEST_ASSERT_VAL("printed", print_short_record());
+
 	/* A later kernel has eight more bytes before the name. */
 	size = subprog_event(&event, PERF_BPF_EVENT_SUBPROG_LOAD, 5, 0, ADDR, LEN, 1, "");
 	event.header.size += 8;
 	event.bpf_subprog.name_off += 8;
 	strcpy((char *)&event + fixed + 8, "name");
 	TEST_ASSERT_VAL("longer record", !strcmp(perf_event__bpf_subprog_name(&event), "name"));
+	return TEST_OK;
+}
+
+static int __test_swapped(struct fixture *f)
+{
+	union perf_event expected, event, *got = NULL;
+	struct perf_record_bpf_subprog *sub = &event.bpf_subprog;
+	FILE *file = tmpfile();
+	struct perf_data data = { .file.fd = file ? fileno(file) : -1 };
+	struct perf_session *session;
+	struct perf_tool tool;
+	struct perf_env env;
+	int err, err_name;
+	u64 buf[32], id;
+	size_t size;
+	bool equal;
+
+	size = subprog_event(&expected, PERF_BPF_EVENT_SUBPROG_LOAD, 5, 2, ADDR, LEN, 7,
+			     "bpf_prog_a");
+	expected.bpf_subprog.flags = 3;
+	expected.bpf_subprog.sub_cnt = 4;
+	expected.bpf_subprog.prefix_len = 16;
+	expected.bpf_subprog.prog_type = 26;
+	expected.bpf_subprog.attach_type = 24;
+	expected.bpf_subprog.load_time = 0x0102030405060708ULL;
+	memset(expected.bpf_subprog.tag, 0x5a, sizeof(expected.bpf_subprog.tag));
+	/* A word of sample_id_all. */
+	id = 0x1122334455667788ULL;
+	memcpy((char *)&expected + size, &id, sizeof(id));
+	size += sizeof(id);
+	expected.header.size = size;
+
+	memcpy(&event, &expected, size);
+	sub->header.type = bswap_32(sub->header.type);
+	sub->header.misc = bswap_16(sub->header.misc);
+	sub->header.size = bswap_16(sub->header.size);
+	sub->type = bswap_16(sub->type);
+	sub->flags = bswap_16(sub->flags);
+	sub->id = bswap_32(sub->id);
+	sub->sub_id = bswap_32(sub->sub_id);
+	sub->sub_cnt = bswap_32(sub->sub_cnt);
+	sub->addr = bswap_64(sub->addr);
+	sub->len = bswap_32(sub->len);
+	sub->name_off = bswap_16(sub->name_off);
+	sub->prog_type = bswap_32(sub->prog_type);
+	sub->attach_type = bswap_32(sub->attach_type);
+	sub->load_time = bswap_64(sub->load_time);
+	sub->seq = bswap_64(sub->seq);
+	id = bswap_64(id);
+	memcpy((char *)&event + size - sizeof(id), &id, sizeof(id));
+
+	f->sample.evsel->core.attr.sample_id_all = 1;
+	perf_tool__init(&tool, /*ordered_events=*/false);
+	session = new_session(&tool, &env);
+	TEST_ASSERT_VAL("session", file && !IS_ERR_OR_NULL(session));
+	session->evlist = f->evlist;
+	session->data = &data;
+	session->header.needs_swap = true;
+
+	err = fwrite(&event, size, 1, file) == 1 && !fflush(file) ?
+	      perf_session__peek_event(session, 0, buf, sizeof(buf), &got, NULL) : -1;
+	equal = got && !memcmp(got, &expected, size);
+
+	/* The offset of the name is only valid without swapping it. */
+	sub->name_off = expected.bpf_subprog.name_off;
+	rewind(file);
+	err_name = fwrite(&event, size, 1, file) == 1 && !fflush(file) ?
+		   perf_session__peek_event(session, 0, buf, sizeof(buf), &got, NULL) : 0;
+
+	session->data = NULL;
+	perf_session__delete(session);
+	perf_env__exit(&env);
+	fclose(file);
+
+	TEST_ASSERT_VAL("read", !err);
+	TEST_ASSERT_VAL("swapped", equal);
+	TEST_ASSERT_EQUAL("name", err_name, -1);
 	return TEST_OK;
 }
 
@@ -1088,6 +1235,8 @@ TEXT_TEST(kcore, true)
 TEXT_TEST(image_size, true)
 TEXT_TEST(replaced, true)
 TEXT_TEST(no_bit, false)
+TEXT_TEST(unnamed, false)
+TEXT_TEST(unnamed_again, true)
 TEXT_TEST(twins, true)
 TEXT_TEST(alone, true)
 TEXT_TEST(late_id, true)
@@ -1102,6 +1251,7 @@ TEXT_TEST(struct_ops, true)
 TEXT_TEST(prefix, true)
 TEXT_TEST(lost_unload, true)
 TEXT_TEST(malformed, true)
+TEXT_TEST(swapped, true)
 TEXT_TEST(no_resolve, true)
 TEXT_TEST(full_in_tool, true)
 TEXT_TEST(aslr, true)
@@ -1278,6 +1428,8 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Text after an image", image_size),
 	TEST_CASE("Text used again, with records lost", replaced),
 	TEST_CASE("Without bpf_subprog until it is unloaded", no_bit),
+	TEST_CASE("Programs without a name", unnamed),
+	TEST_CASE("Program without a name at the address of another", unnamed_again),
 	TEST_CASE("Programs with the same name", twins),
 	TEST_CASE("Records without those that belong to them", alone),
 	TEST_CASE("Programs that are known late", late_id),
@@ -1293,6 +1445,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Lost and late unloads of programs", lost_unload),
 	TEST_CASE_REASON("Time to read a storm of programs", storm, "built with assertions"),
 	TEST_CASE("Malformed and longer records", malformed),
+	TEST_CASE("Records of the other byte order", swapped),
 	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
 	TEST_CASE("Lost records in tools that handle them by themselves", full_in_tool),
 	TEST_CASE("Unloaded text in perf inject --aslr", aslr),
