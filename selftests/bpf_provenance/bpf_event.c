@@ -1816,7 +1816,7 @@ FIXTURE_TEARDOWN(unload)
 
 TEST_F(unload, range)
 {
-	int fd, other, status, pipes[2];
+	int fd, other = -1, status, pipes[2];
 	uint32_t key = 0, cause = getpid();	/* pid of the last user */
 	struct event *unload;
 	struct truth t;
@@ -1870,10 +1870,8 @@ TEST_F(unload, range)
 		ASSERT_LE(0, other);
 		ASSERT_EQ(0, bpf_map_update_elem(other, &key, &fd, BPF_ANY));
 		close(fd);
-		if (variant->way == BY_ELEMENT)
-			EXPECT_EQ(0, bpf_map_delete_elem(other, &key));
-		else
-			close(other);
+		EXPECT_EQ(0, variant->way == BY_MAP ? close(other) :
+						      bpf_map_delete_elem(other, &key));
 		break;
 	}
 	unload = wait_for(&self->ev, &self->rings, PERF_BPF_EVENT_SUBPROG_UNLOAD, t.info.id, 0);

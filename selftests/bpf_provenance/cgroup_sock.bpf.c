@@ -511,7 +511,7 @@ int BPF_PROG(see_cookie, struct sock *sk, struct sk_buff *skb, struct request_so
 
 	if (!child || !c->port || sk->__sk_common.skc_num != c->port)
 		return 0;
-	c->was_syn = bpf_map_lookup_elem(&syn_requests, &key) != NULL;
+	c->was_syn = !!bpf_map_lookup_elem(&syn_requests, &key);
 	c->rcv_saddr = child->__sk_common.skc_rcv_saddr;
 	c->daddr = child->__sk_common.skc_daddr;
 	c->runs++;

@@ -6581,12 +6581,14 @@ static long mptcp_counter(const struct net *net, int netns, const char *name)
 	while (f && fgets(names, sizeof(names), f) && fgets(values, sizeof(values), f)) {
 		if (strncmp(names, "MPTcpExt:", 9))
 			continue;
-		n = strtok_r(names, " \n", &n_next);
-		v = strtok_r(values, " \n", &v_next);
-		for (; n && v; n = strtok_r(NULL, " \n", &n_next),
-			       v = strtok_r(NULL, " \n", &v_next))
+		n = strtok_r(names, "\n ", &n_next);
+		v = strtok_r(values, "\n ", &v_next);
+		while (n && v) {
 			if (!strcmp(n, name))
 				count = atol(v);
+			n = strtok_r(NULL, "\n ", &n_next);
+			v = strtok_r(NULL, "\n ", &v_next);
+		}
 	}
 	if (f)
 		fclose(f);

@@ -662,7 +662,8 @@ static int list(bool *text)
 				    env.pid);
 				break;
 			}
-			w.no_id = failed = true;
+			w.no_id = true;
+			failed = true;
 			w.failures++;
 			continue;
 		}

@@ -159,9 +159,9 @@ static bool is_read(int tid)
 			high = middle;
 		} else if (order == 2) {	/* greater */
 			low = middle + 1;
-		} else if (compare_tables(tid, tid)) {
-			return false;
 		} else {
+			if (compare_tables(tid, tid))
+				return false;
 			/* The other task has ended: search among the rest. */
 			list.table_cnt--;
 			memmove(&list.tables[middle], &list.tables[middle + 1],
