@@ -47,8 +47,9 @@ with_progress()
 	done >/dev/null 5>&- 6>&- 7>&- 8>&- 9>&- &
 	printer=$!
 	"$@" {ended}<&- || rc=$?
-	# Not a signal: a process that has just begun still has the EXIT trap of this one.
-	echo >&"$ended"
+	# Not a signal: a process that has just begun still has the EXIT trap of this one. Twice:
+	# read loses a character that arrives when its time is over.
+	printf '\n\n' >&"$ended"
 	wait $printer 2>/dev/null || true
 	exec {ended}<&-
 	return $rc
