@@ -1643,13 +1643,14 @@ static void watch_memory(struct __test_metadata *_metadata, char **args, const c
 		poll(NULL, 0, 50);
 		kib = tool_memory(t.pid);
 		ASSERT_LT(0, kib);
-		if (now() < warm) {
+		/* On a slow machine, a storm of one second can be a single measurement. */
+		if (now() < warm || !first) {
 			warm_maps = __atomic_load_n(&busy.counts[1], __ATOMIC_RELAXED);
 			first = kib > first ? kib : first;
 		} else {
 			last = kib > last ? kib : last;
 		}
-	} while (now() < end);
+	} while (now() < end || !last);
 	files = __atomic_load_n(&busy.counts[1], __ATOMIC_RELAXED) - warm_maps;
 	loads = __atomic_load_n(&busy.counts[0], __ATOMIC_RELAXED) - loads;
 	maps = __atomic_load_n(&busy.counts[1], __ATOMIC_RELAXED) - maps;
