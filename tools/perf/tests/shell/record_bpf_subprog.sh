@@ -67,15 +67,12 @@ while read -r id; do
 	done
 done < <(grep '^[0-9]*$' "${ids}")
 
-# Only an event on all CPUs and of all tasks gets all of these records. The option takes the
-# bit out as well.
-for args in "" "-C 0" "-a -G /" "-a --overwrite" "-a --no-bpf-subprog"; do
-	[ "${args}" != "-C 0" ] || [ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] || continue
+# Only an event of all tasks, whose ring keeps the oldest records, gets all of these records.
+# The option takes the bit out as well.
+for args in "" "-a --overwrite" "-a --no-bpf-subprog"; do
 	# shellcheck disable=SC2086
-	perf record -e cpu-clock ${args} -o "${perfdata}" true > /dev/null 2>&1 || {
-		[ "${args}" != "-a -G /" ] || { echo "no cgroups for perf"; continue; }
+	perf record -e cpu-clock ${args} -o "${perfdata}" true > /dev/null 2>&1 ||
 		fail "perf record ${args}"
-	}
 	attrs=$(perf evlist -v -i "${perfdata}") || fail "perf evlist"
 	[[ ${attrs} != *"bpf_subprog: 1"* ]] || fail "perf record ${args}: bpf_subprog is set"
 done
