@@ -7,7 +7,7 @@
 unset $(git rev-parse --local-env-vars 2>/dev/null)
 # Drop the options of a calling make (make BUILD=DIR): child makes must not get them.
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
-PATH=$PATH:/usr/sbin:/sbin
+[[ :$PATH: == *:/usr/sbin:/sbin:* ]] || PATH=$PATH:/usr/sbin:/sbin
 # cd prints with it; in some locales the clock has a comma, and sort another order.
 unset CDPATH
 export LC_ALL=C.UTF-8
@@ -84,9 +84,11 @@ base_value()
 kernel_version()
 {
 	[ -f "$1/Kbuild" ] && [ -f "$1/Makefile" ] || return 0
-	sed -n 's/^\(VERSION\|PATCHLEVEL\|SUBLEVEL\) = *//p' "$1/Makefile" |
-		head -n 3 | paste -sd.
+	version_of <"$1/Makefile"
 }
+
+# version_of <MAKEFILE
+version_of() { sed -n 's/^\(VERSION\|PATCHLEVEL\|SUBLEVEL\) = *//p' | head -n 3 | paste -sd.; }
 
 # git without the user's or the machine's configuration: an export must
 # not depend on diff.noprefix, format.* or an alias.

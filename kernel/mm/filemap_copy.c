@@ -15,7 +15,7 @@
 
 /*
  * Dropping the last reference of a folio frees it, which takes the locks of the
- * LRU lists, of the page allocator and of hugetlb. They are held with interrupts
+ * LRU lists, of the zones and of hugetlb. They are held with interrupts
  * off, and an NMI or a BPF program may run on top of their holder. So where
  * interrupts are off, an irq_work drops a last reference. With PREEMPT_RT these
  * locks are held with interrupts on, by any task that was preempted: there it is
@@ -219,8 +219,8 @@ static bool valid_range(loff_t pos, size_t len)
  *		keeps the bytes. Others use them once, and would lose pages for no
  *		gain if these are pinned to be read
  *
- * Takes neither locks nor references that outlast the call, starts no I/O, and never
- * retries. The contents can change while they are being copied, as under any read
+ * Takes no locks, and no references that outlast the call, except a last one until an
+ * irq_work drops it. Starts no I/O, and never retries. The contents can change while they are being copied, as under any read
  * of the page cache.
  *
  * On 64-bit, bytes past the end of the file are not copied. On 32-bit, reading the

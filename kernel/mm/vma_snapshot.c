@@ -117,9 +117,6 @@ static const struct vm_area_struct *find_next(struct ma_state *mas)
 
 	for (i = 0; i < MAX_DESCENTS; i++) {
 		vma = mas_walk(mas);
-		/* A fork() that failed leaves zero entries in the child's mm. */
-		if (xa_is_zero(vma))
-			vma = NULL;
 		if (vma || mas->last == ULONG_MAX)
 			return vma;
 		mas_set(mas, mas->last + 1);
@@ -276,8 +273,6 @@ static int walk_step(struct mm_struct *mm, struct vma_snapshot_walk *walk,
 	    !time_after(jiffies, walk->stamp) && !mmap_lock_speculate_retry(mm, walk->seq)) {
 		walk_same_leaf(&walk->mas);
 		vma = mas_next_in_leaf(&walk->mas);
-		if (xa_is_zero(vma))
-			vma = NULL;
 	}
 	if (!vma) {
 		mas_set(&walk->mas, walk->addr);
@@ -306,8 +301,8 @@ static int walk_step(struct mm_struct *mm, struct vma_snapshot_walk *walk,
 stale:
 	/*
 	 * Only a VMA that is locked may be left out. If a writer took or released
-	 * mmap_lock, or freed a VMA, this one may be unchanged. While it is, its
-	 * memory is its own, and vm_lock_seq is not that of a writer.
+	 * mmap_lock, or freed a VMA, this one may be unchanged. Then its memory
+	 * was not reused, its vm_lock_seq is not walk->seq, and it is not skipped.
 	 */
 	if (!(walk->seq & 1) || READ_ONCE(vma->vm_lock_seq) != walk->seq)
 		walk->skip_to = 0;

@@ -116,6 +116,19 @@ series_test()
 	[ "$(wc -l <"$HOME/repo/doc/results/series-test.tsv")" = 2 ]
 }
 
+@test "series test: a test that was not built or did not run is a failure" {
+	# Its functions alone.
+	sed -e "s,\$(dirname \"\$0\"),$SCRIPTS," -e '/^case /,$d' "$SCRIPTS/series-test" >"$HOME/functions"
+	printf '%s\n' '#7 other:OK' '#7/1 other/case:OK' '#8 missing_too:OK' '#9 perf test (exclusive):OK' >"$HOME/log"
+	run bash -c '. "$1"; all_ran "$2" other "perf test"; verdict "$2"' - "$HOME/functions" "$HOME/log"
+	[ "$output" = "4 pass" ]
+	run bash -c '. "$1"; all_ran "$2" other missing; verdict "$2"' - "$HOME/functions" "$HOME/log"
+	[ "$output" = "no: missing did not run" ]
+	printf '%s\n' '#7 other:OK' '#8 left_out:SKIP (not built)' '#9 needs_more:SKIP' >"$HOME/log"
+	run bash -c '. "$1"; verdict "$2"' - "$HOME/functions" "$HOME/log"
+	[ "$output" = "no: left_out was not built" ]
+}
+
 @test "series rebase: onto a tree where lines moved" {
 	made_series
 	tiny_kernel "$HOME/new" 7.3.9

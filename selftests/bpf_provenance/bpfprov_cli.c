@@ -82,6 +82,9 @@ static uint64_t keep_caps;
 /* RLIMIT_NOFILE of the tool; 0: keep it. */
 static rlim_t max_files;
 
+/* The tool gets no standard error. */
+static bool no_stderr;
+
 static int become_nobody(void)
 {
 	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -126,6 +129,8 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(t->out_fd, STDOUT_FILENO);
 		dup2(fds[1], STDERR_FILENO);
+		if (no_stderr)
+			close(STDERR_FILENO);
 		/* systemd has services ignore it. */
 		signal(SIGPIPE, SIG_DFL);
 		setenv("TERM", "xterm", 1);	/* not a terminal: still no colours */
@@ -672,8 +677,7 @@ TEST_F(maps, as_in_proc)
 	}
 	EXPECT_LT(10, mappings);
 	EXPECT_EQ('\0', *p);
-	/* The text has [vsyscall] after the query's lines. */
-	EXPECT_EQ(0, strncmp(query.out, text.out, strlen(query.out)));
+	EXPECT_STREQ(query.out, text.out);
 	fclose(f);
 	free(line);
 	end_process(pid);
@@ -828,6 +832,35 @@ TEST_F(maps, control_characters_8bit)
 	check_map_name(_metadata, "\302\2332J\2332K\303\244\177",
 		       "/\\302\\2332J\\2332K\303\244\\177",
 		       "/\\u009b2J\\ufffd2K\303\244\\u007f\"");
+}
+
+/*
+ * The text of /proc/PID/maps has \012 for a newline, and [vsyscall], which is no mapping. Neither
+ * way of reading shows that.
+ */
+TEST_F(maps, special_names)
+{
+	static char * const cases[][2] = {
+		{}, { "--no-query" }, { "--json" }, { "--json", "--no-query" },
+	};
+	static const char * const names[] = { "/new\\012line", "/new\\u000aline\"" };
+	char line[ARRAY_LEN(cases)][PATH_MAX] = {};
+	struct mapped mapped;
+	struct tool t;
+	size_t i;
+
+	ASSERT_EQ(0, mapped_start(&mapped, "new\nline"));
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(getpid()), cases[i][0], cases[i][1])));
+		EXPECT_NE(NULL, find_line(t.out, mapped.dir, names[i / 2], line[i],
+					  sizeof(line[i])))
+			TH_LOG("case %zu: %s", i, t.out);
+		EXPECT_EQ(NULL, strstr(t.out, "[vsyscall]")) TH_LOG("case %zu", i);
+		/* The line is that of the query. */
+		EXPECT_STREQ(line[i & ~1], line[i]);
+		tool_free(&t);
+	}
+	mapped_end(&mapped);
 }
 
 /* Make @fd a sparse ELF file with 2^24 program headers. All but one byte are a hole. */
@@ -1512,6 +1545,43 @@ TEST_F(events, few_capabilities)
 	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
 	EXPECT_NE(NULL, strstr(t.errors, "listening"));
 	tool_free(&t);
+}
+
+/*
+ * In a new PID namespace, /proc still shows that of the host: a PID in a record is another process
+ * there, whose name is not printed.
+ */
+TEST_F(events, own_proc)
+{
+	char id[32], line[1024];
+	int fd, status = -1;
+	struct tool t;
+	pid_t child;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	child = fork();
+	if (!child) {
+		/* No ASSERT_EQ(): it would run the teardown in this child process. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getpid() != 1 ||
+		    tool_start_to(&t, NULL, false, ARGS("events", "--json")) ||
+		    !tool_says(&t, "listening"))
+			_exit(1);
+		fd = load_two("own_proc");
+		EXPECT_LE(0, fd);
+		snprintf(id, sizeof(id), "\"id\":%u,", prog_id(fd));
+		EXPECT_TRUE(wait_for_line(&t, "\"event\":\"load\"", id));
+		kill(t.pid, SIGINT);
+		EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+		if (!t.out || !find_line(t.out, "\"load\"", id, line, sizeof(line)))
+			_exit(2);
+		/* On the host, this is init. */
+		EXPECT_EQ(1, json_number(line, "pid"));
+		EXPECT_EQ(NULL, strstr(line, "\"comm\"")) TH_LOG("%s", line);
+		_exit(_metadata->exit_code);
+	}
+	waitpid(child, &status, 0);
+	EXPECT_EQ(0, status);
 }
 
 /* The number of samples that it reports. */
@@ -2878,6 +2948,61 @@ TEST_F(confine, made_again)
 	cgroup_leave(UNIT);
 }
 
+/*
+ * The working directory can belong to another user, and have the name of a cgroup that leads to
+ * another one. A name is below /sys/fs/cgroup, and a path begins with a dot or a slash.
+ */
+TEST_F(confine, name_in_directory)
+{
+	char dir[PATH_MAX - 64], exe[PATH_MAX], tool[PATH_MAX], link[PATH_MAX];
+	struct tool t;
+	int old;
+
+	old = open(".", O_PATH | O_CLOEXEC);
+	ASSERT_LE(0, old);
+	ASSERT_NE(NULL, realpath(TOOL, exe));
+	ASSERT_TRUE(!mkdir("/sys/fs/cgroup/" UNIT, 0755) || errno == EEXIST);
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(tool, sizeof(tool), "%s/%s", dir, TOOL);
+	snprintf(link, sizeof(link), "%s/%s", dir, CGROUP);
+	ASSERT_EQ(0, symlink(exe, tool));
+	ASSERT_EQ(0, symlink("/sys/fs/cgroup/" UNIT, link));
+	ASSERT_EQ(0, chdir(dir));
+
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "/sys/fs/cgroup/" CGROUP, "--show")))
+		TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.out, "ip " ADDR1));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "/sys/fs/cgroup/" UNIT, "--show")))
+		TH_LOG("the link was followed: %s", t.out);
+	tool_free(&t);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+
+	/* Control: this is a path, which leads to the other cgroup. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "./" CGROUP, "--ip", ADDR2)))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "/sys/fs/cgroup/" UNIT, "--show")));
+	EXPECT_NE(NULL, strstr(t.out, "ip " ADDR2));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--show")));
+	EXPECT_NE(NULL, strstr(t.out, "ip " ADDR1)) TH_LOG("%s", t.out);
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--remove")));
+	tool_free(&t);
+	EXPECT_STREQ("0.0.0.0", bound_to("0.0.0.0", 0, NULL));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "/sys/fs/cgroup/" UNIT, "--remove")));
+	tool_free(&t);
+	rmdir("/sys/fs/cgroup/" UNIT);
+	ASSERT_EQ(0, fchdir(old));
+	close(old);
+	unlink(link);
+	unlink(tool);
+	rmdir(dir);
+}
+
 static int count_files(const char *dir)
 {
 	struct dirent *e;
@@ -3926,6 +4051,26 @@ TEST_F(confine, too_few_files)
 	tool_free(&t);
 }
 
+/* With /proc of another PID namespace, sockets would be searched in other processes. */
+TEST_F(confine, own_proc)
+{
+	int status = -1;
+	struct tool t;
+	pid_t child;
+
+	ASSERT_EQ(0, unshare(CLONE_NEWPID));
+	child = fork();
+	if (!child) {
+		/* No ASSERT_EQ(): it would run the teardown in this child process. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
+		EXPECT_NE(NULL, strstr(t.errors, "another PID namespace")) TH_LOG("%s", t.errors);
+		_exit(_metadata->exit_code);
+	}
+	waitpid(child, &status, 0);
+	EXPECT_EQ(0, status);
+}
+
 /* A user with a delegated cgroup chooses the names of those below it. */
 TEST_F(confine, control_characters)
 {
@@ -4407,6 +4552,30 @@ TEST_F(profile, own_cost)
 	end_process(pid);
 	EXPECT_LT(irq[0], irq[1]);
 	EXPECT_LT(irq[1], 100.0 * sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/* The kernel allows fewer samples than requested: the message names the sysctl. */
+TEST_F(profile, high_rate)
+{
+	static const char sysctl[] = "/proc/sys/kernel/perf_event_max_sample_rate";
+	struct setting rate;
+	struct tool t;
+	int err;
+
+	err = setting_change(&rate, sysctl, "500");
+	if (err == -EINVAL)
+		SKIP(return, "a kernel.perf_cpu_time_max_percent of 0 or 100 locks the rate");
+	ASSERT_EQ(0, err);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("profile", "-d", "1", "-F", "1000")));
+	EXPECT_NE(NULL, strstr(t.errors, "perf_event_max_sample_rate")) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, "timer")) TH_LOG("%s", t.errors);
+	EXPECT_STREQ("", t.out);
+	tool_free(&t);
+	/* Control: the limit does not matter below it. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-F", "99"))) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, "perf_event_max_sample_rate"));
+	tool_free(&t);
+	setting_restore(&rate);
 }
 
 /* A file without a build ID, already running: found by its inode. */
@@ -5292,7 +5461,7 @@ static int spin_shortly(const char *file)
 }
 
 /*
- * In a new mount namespace, run a copy of this program. Other processes there map it as well, one
+ * In a new mount namespace, run a copy of this program. Other processes there map it as well, two
  * before and two after this one. With @gone, it is then deleted.
  */
 static void spin_as_server(const char *dir, const char *file, bool gone, int ready)
@@ -5305,7 +5474,8 @@ static void spin_as_server(const char *dir, const char *file, bool gone, int rea
 	if (pin_to_cpu(0) || unshare(CLONE_NEWNS) ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    mount("tmpfs", dir, "tmpfs", 0, NULL) || copy_file("/proc/self/exe", file) ||
-	    change_build_id(file) || spin_shortly(file) || map_copy(&c, file))
+	    change_build_id(file) || spin_shortly(file) || spin_shortly(file) ||
+	    map_copy(&c, file))
 		_exit(1);
 	for (end = now() + 1; now() < end;)
 		c.spin(1000000);
@@ -5348,6 +5518,52 @@ TEST_F(profile, earlier_process)
 		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("gone %d: %s", gone, t.errors);
 		tool_free(&t);
 	}
+	rmdir(dir);
+}
+
+/*
+ * A program and a copy of it have the same build ID. The one that was mapped first is deleted: the
+ * names are those of the other one.
+ */
+TEST_F(profile, second_path)
+{
+	char dir[PATH_MAX - 64], decoy[PATH_MAX - 32], service[PATH_MAX - 32];
+	char want[PATH_MAX + 64];
+	int status = -1;
+	struct tool t;
+	pid_t pid;
+
+	unsetenv("DEBUGINFOD_URLS");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(decoy, sizeof(decoy), "%s/decoy", dir);
+	snprintf(service, sizeof(service), "%s/service", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", decoy));
+	/* Otherwise, this program is a third file with this build ID. */
+	ASSERT_EQ(0, change_build_id(decoy));
+	ASSERT_EQ(0, copy_file(decoy, service));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	/* So that the records are read in their order. */
+	ASSERT_EQ(0, pin_to_cpu(0));
+	pid = spawn_spinner(decoy, 100);
+	waitpid(pid, &status, 0);
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(0, unlink(decoy));
+	pid = spawn_spinner(service, 1000);
+	waitpid(pid, &status, 0);
+	EXPECT_EQ(0, status);
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	/* No other process runs this function. */
+	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"symbolized\"," SPIN_JSON))
+		TH_LOG("%s", t.errors);
+	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"file not found\"", service);
+	EXPECT_EQ(NULL, strstr(t.out, want));
+	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"file not found\"", decoy);
+	EXPECT_EQ(NULL, strstr(t.out, want)) TH_LOG("only the deleted file was tried");
+	tool_free(&t);
+	unlink(service);
 	rmdir(dir);
 }
 
@@ -5441,6 +5657,70 @@ TEST_F_TIMEOUT(profile, reused_inode, 120)
 		unlink(m.file);
 	}
 	EXPECT_EQ(0, unmount_copy(&m));
+}
+
+/* Run a copy of this program that is mapped in place of another copy, which was never run. */
+static void spin_in_place(const char *first, const char *second, int ready)
+{
+	int fd = open(second, O_RDONLY | O_CLOEXEC);
+	struct copy c;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* So that the records are read in their order. */
+	if (pin_to_cpu(0) || map_copy(&c, first) || munmap(c.image, c.size) ||
+	    mmap(c.image, c.size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, fd,
+		 0) != c.image ||
+	    write(ready, "", 1) != 1)
+		_exit(1);
+	for (;;)
+		c.spin(1000000);
+}
+
+/*
+ * When the record of a file without a build ID is read, another file is mapped in its place: the
+ * build ID is that of the second file only.
+ */
+TEST_F(profile, replaced_mapping)
+{
+	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32], want[PATH_MAX + 64], c;
+	int i, ready[2];
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	for (i = 0; i < 2; i++) {
+		snprintf(file[i], sizeof(file[i]), "%s/file%d", dir, i);
+		ASSERT_EQ(0, copy_file("/proc/self/exe", file[i]));
+	}
+	ASSERT_EQ(0, drop_notes(file[0]));
+	ASSERT_EQ(0, change_build_id(file[1]));
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	/* It reads the record of the first file when the second one is mapped. */
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	pid = fork();
+	if (!pid)
+		spin_in_place(file[0], file[1], ready[1]);
+	close(ready[1]);
+	EXPECT_EQ(1, read(ready[0], &c, 1));
+	close(ready[0]);
+	kill(t.pid, SIGCONT);
+	EXPECT_TRUE(wait_for_cpu_time(pid, 1));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	end_process(pid);
+	snprintf(want, sizeof(want), "\"file\":\"%s\"", file[0]);
+	EXPECT_EQ(NULL, strstr(t.out, want)) TH_LOG("frames of a file that was not run");
+	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
+		 file[1]);
+	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("no %s: %s", want, t.errors);
+	tool_free(&t);
+	for (i = 0; i < 2; i++)
+		unlink(file[i]);
+	rmdir(dir);
 }
 
 /* No child process can be created to read files: that is the reason that is counted. */
@@ -6155,6 +6435,52 @@ TEST_F(profile, no_reader)
 	EXPECT_EQ(0, rmdir(dir));
 }
 
+/* The contents of a file; NULL: it cannot be read. */
+static char *contents_of(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = NULL;
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st))
+		text = calloc(1, st.st_size + 1);
+	if (text && pread(fd, text, st.st_size, 0) != st.st_size)
+		*text = 0;
+	close(fd);
+	return text;
+}
+
+/* Standard error is closed: the file does not take its place, and has no messages. */
+TEST_F(profile, closed_stderr)
+{
+	static const char end[] = "\n]}\n";
+	char dir[PATH_MAX - 64], file[PATH_MAX], *json;
+	struct tool t;
+	pid_t pid;
+
+	pid = spawn_spinner("/proc/self/exe", 0);
+	ASSERT_LT(0, pid);
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/json", dir);
+	no_stderr = true;
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-a", "-d", "1", "--format", "json", "-o",
+					file)));
+	no_stderr = false;
+	end_process(pid);
+	tool_free(&t);
+	json = contents_of(file);
+	ASSERT_NE(NULL, json);
+	EXPECT_EQ('{', *json) TH_LOG("%.80s", json);
+	EXPECT_EQ(NULL, strstr(json, "bpfprov profile: "));
+	ASSERT_LT(strlen(end), strlen(json));
+	EXPECT_STREQ(end, json + strlen(json) - strlen(end));
+	EXPECT_LT(0, json_number(json, "samples"));
+	free(json);
+	unlink(file);
+	/* And nothing else is left. */
+	EXPECT_EQ(0, rmdir(dir));
+}
+
 /* Each user frame has one outcome, and the summary counts all of them. */
 TEST_F(profile, outcomes)
 {
@@ -6239,6 +6565,86 @@ TEST_F(profile, thread)
 	EXPECT_NE(NULL, strstr(t.errors, "is a thread"));
 	EXPECT_NE(NULL, strstr(t.errors, PID(getpid())));
 	tool_free(&t);
+}
+
+static void *spin_copy(void *arg)
+{
+	struct copy *c = arg;
+
+	for (;;)
+		c->spin(1000000);
+	return NULL;
+}
+
+/* Run the copy in a second thread. The first thread of the process ends. */
+static int headless_start(struct image *m)
+{
+	double end = now() + 20 * timeout_scale();
+	static struct copy c;
+	pthread_t thread;
+
+	m->pid = -1;
+	if (scratch_dir(m->dir, sizeof(m->dir)))
+		return -1;
+	snprintf(m->file, sizeof(m->file), "%s/image", m->dir);
+	if (copy_file("/proc/self/exe", m->file) || change_build_id(m->file))
+		return -1;
+	m->pid = fork();
+	if (!m->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (map_copy(&c, m->file) || pthread_create(&thread, NULL, spin_copy, &c))
+			_exit(1);
+		syscall(SYS_exit, 0);
+	}
+	while (!is_zombie(m->pid) && now() < end)
+		sched_yield();
+	/* That one has ended; the process has not. */
+	return is_zombie(m->pid) && wait_for_cpu_time(m->pid, 0.1) ? 0 : -1;
+}
+
+/* /proc/PID of such a process has no mappings, and those of its other threads do. */
+TEST_F(maps, exited_leader)
+{
+	char line[PATH_MAX], addr[32];
+	struct image image;
+	struct tool t;
+	int no_query;
+
+	ASSERT_EQ(0, headless_start(&image));
+	for (no_query = 0; no_query < 2; no_query++) {
+		EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(image.pid),
+						no_query ? "--no-query" : NULL)))
+			TH_LOG("%s", t.errors);
+		EXPECT_NE(NULL, find_line(t.out, "r-xp", image.file, line, sizeof(line)));
+		EXPECT_NE(NULL, find_line(t.out, "r-xp", "/bpfprov_cli", line, sizeof(line)))
+			TH_LOG("%s", t.errors);
+		/* With the query, the kernel reads the build ID. */
+		EXPECT_TRUE(no_query || !strstr(line, " - ")) TH_LOG("%s", line);
+		tool_free(&t);
+	}
+	snprintf(addr, sizeof(addr), "0x%lx", (unsigned long)bpfprov_cli_spin);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("maps", PID(image.pid), addr)));
+	EXPECT_NE(NULL, strstr(t.out, "/bpfprov_cli"));
+	tool_free(&t);
+	image_end(&image);
+}
+
+/* Likewise, the files of its frames are found. */
+TEST_F(profile, exited_leader)
+{
+	char want[PATH_MAX];
+	struct image image;
+	struct tool t;
+
+	ASSERT_EQ(0, headless_start(&image));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(image.pid), "--format",
+					"json")));
+	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
+		 image.file);
+	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, "has ended"));
+	tool_free(&t);
+	image_end(&image);
 }
 
 /* In a PID namespace, PIDs are those of that namespace. */
@@ -6330,6 +6736,40 @@ TEST_F(profile, symbolic_link)
 	EXPECT_EQ(2, count_files(dir));
 	unlink(link);
 	unlink(path);
+	rmdir(dir);
+}
+
+/* The target of a symbolic link does not exist: it is made for a profile only. */
+TEST_F(profile, dangling_output)
+{
+	char dir[PATH_MAX - 64], path[PATH_MAX - 32], link[PATH_MAX - 32];
+	struct stat st = {};
+	struct tool t;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(path, sizeof(path), "%s/out", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	ASSERT_EQ(0, symlink("out", link));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-G", "there/is/none", "-o", link)));
+	tool_free(&t);
+	EXPECT_EQ(-1, lstat(path, &st)) TH_LOG("a file without a profile");
+	EXPECT_EQ(ENOENT, errno);
+	/* The link alone is left. */
+	EXPECT_EQ(1, count_files(dir));
+	EXPECT_EQ(0, lstat(link, &st));
+	EXPECT_TRUE(S_ISLNK(st.st_mode));
+	/* Control: a profile gets there. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "--format", "json", "-o", link)))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(0, lstat(link, &st));
+	EXPECT_TRUE(S_ISLNK(st.st_mode));
+	EXPECT_EQ(0, lstat(path, &st));
+	EXPECT_TRUE(S_ISREG(st.st_mode));
+	EXPECT_LT(0, st.st_size);
+	EXPECT_EQ(2, count_files(dir));
+	unlink(path);
+	unlink(link);
 	rmdir(dir);
 }
 
@@ -6579,6 +7019,79 @@ TEST_F(profile, second_interrupt)
 	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"not looked up: interrupted\""));
 	EXPECT_EQ(NULL, strstr(t.out, "\"outcome\":\"file not found\""));
 	tool_free(&t);
+	end_debuginfod(dir);
+	rmdir(dir);
+}
+
+/* The number in a line that is written to the FIFO; -1: none. */
+static pid_t read_pid(const char *fifo)
+{
+	FILE *f = fopen(fifo, "re");
+	pid_t pid = -1;
+
+	if (f && fscanf(f, "%d", &pid) != 1)
+		pid = -1;
+	if (f)
+		fclose(f);
+	return pid;
+}
+
+/*
+ * The tool is killed, or ends itself after a third signal, while it waits for a server:
+ * debuginfod-find ends, too.
+ */
+TEST_F_TIMEOUT(profile, helper_ends, 120)
+{
+	char dir[PATH_MAX - 64], asked[PATH_MAX], fifo[PATH_MAX], then[PATH_MAX + 64];
+	struct pollfd p = { .events = POLLIN };
+	struct target target;
+	int killed, rc;
+	struct tool t;
+	pid_t helper;
+
+	if (access("bpfprov_cli.stripped", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(fifo, sizeof(fifo), "%s/pid", dir);
+	ASSERT_EQ(0, mkfifo(fifo, 0600));
+	snprintf(then, sizeof(then), "echo $$ >'%s'\nexec sleep 1000", fifo);
+	ASSERT_EQ(0, fake_debuginfod(dir, asked, sizeof(asked), "*", then));
+	ASSERT_EQ(0, target_start(&target, "bpfprov_cli.stripped", NULL));
+	for (killed = 0; killed < 2; killed++) {
+		ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p",
+								 PID(target.pid))));
+		ASSERT_TRUE(tool_says(&t, " Hz"));
+		EXPECT_TRUE(wait_for_cpu_time(target.pid, 1));
+		kill(t.pid, SIGINT);
+		ASSERT_TRUE(was_asked(asked));
+		helper = read_pid(fifo);
+		ASSERT_LT(0, helper);
+		p.fd = syscall(SYS_pidfd_open, helper, 0);
+		ASSERT_LE(0, p.fd);
+		/* Control: it does not end before. */
+		EXPECT_EQ(0, poll(&p, 1, 0));
+		if (killed) {
+			kill(t.pid, SIGKILL);
+		} else {
+			/* The next two come together: the first of them alone ends the wait. */
+			kill(t.pid, SIGSTOP);
+			waitpid(t.pid, NULL, WUNTRACED);
+			kill(t.pid, SIGINT);
+			kill(t.pid, SIGTERM);
+			kill(t.pid, SIGCONT);
+		}
+		rc = tool_end(&t);
+		EXPECT_TRUE(killed ? rc == -SIGKILL : rc == 128 + SIGINT || rc == 128 + SIGTERM)
+			TH_LOG("%d", rc);
+		EXPECT_EQ(1, poll(&p, 1, 20000 * timeout_scale()))
+			TH_LOG("killed %d: debuginfod-find runs on", killed);
+		/* If it does not end. */
+		syscall(SYS_pidfd_send_signal, p.fd, SIGKILL, NULL, 0);
+		close(p.fd);
+		tool_free(&t);
+	}
+	target_end(&target);
+	unlink(fifo);
 	end_debuginfod(dir);
 	rmdir(dir);
 }

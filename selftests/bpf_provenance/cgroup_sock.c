@@ -2160,6 +2160,85 @@ TEST_F(autobind, disconnect_storm)
 	EXPECT_LT(0, neither);
 }
 
+struct connect_storm {
+	int fd;
+	union addr to;
+	socklen_t len;
+	bool stop;
+	unsigned long disconnects;	/* odd while one is under way */
+	unsigned long connected, invalid, other, open_to_ipv4;
+	int err;
+};
+
+static void *connect_storm(void *arg)
+{
+	struct connect_storm *s = arg;
+	unsigned long disconnects;
+	socklen_t len;
+	int v6only;
+
+	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
+		disconnects = __atomic_load_n(&s->disconnects, __ATOMIC_SEQ_CST);
+		if (!connect(s->fd, &s->to.sa, s->len)) {
+			len = sizeof(v6only);
+			if (s->to.sa.sa_family == AF_INET6 &&
+			    !getsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len) &&
+			    !v6only && !(disconnects & 1) &&
+			    disconnects == __atomic_load_n(&s->disconnects, __ATOMIC_SEQ_CST))
+				s->open_to_ipv4++;
+			__atomic_store_n(&s->connected, s->connected + 1, __ATOMIC_RELEASE);
+		} else if (errno == EINVAL) {
+			s->invalid++;
+		} else {
+			s->other++;
+			s->err = errno;
+		}
+	}
+	return NULL;
+}
+
+/* One thread connects, another disconnects: the socket can always be connected again. */
+TEST_F(autobind, connect_storm)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	static const char * const peers[] = { PEER4, PEER6 };
+	struct connect_storm s;
+	unsigned long n;
+	pthread_t thread;
+	time_t end;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		s = (struct connect_storm){};
+		s.len = make_addr(&s.to, peers[i], 9);
+		s.fd = socket(s.to.sa.sa_family, SOCK_DGRAM, 0);
+		ASSERT_LE(0, s.fd);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, connect_storm, &s));
+		for (end = time(NULL) + storm_seconds(4); time(NULL) < end;) {
+			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
+			connect(s.fd, &none, sizeof(none));
+			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
+			/* Every other time, let the socket reconnect undisturbed. */
+			n = __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE);
+			while (s.disconnects & 2 && time(NULL) < end &&
+			       __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE) < n + 2)
+				;
+		}
+		__atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		TH_LOG("%s: %lu connects, %lu disconnects", peers[i], s.connected,
+		       s.disconnects / 2);
+		EXPECT_LT(0, s.connected);
+		EXPECT_LT(0, s.disconnects);
+		EXPECT_EQ(0, s.invalid);
+		EXPECT_EQ(0, s.open_to_ipv4)
+			TH_LOG("bound to an IPv6 address alone, and not IPV6_V6ONLY");
+		EXPECT_EQ(0, s.other)
+			TH_LOG("%s", strerror(s.err));
+		close(s.fd);
+	}
+}
+
 /* The option that left the port to connect() is cleared before it. */
 TEST_F(autobind, late_port_is_seen)
 {
@@ -5991,85 +6070,6 @@ TEST_F(hooks, no_ipv4_source)
 	EXPECT_EQ(0, connect(fd, &a.sa, len));
 	close(fd);
 	close(server);
-}
-
-struct connect_storm {
-	int fd;
-	union addr to;
-	socklen_t len;
-	bool stop;
-	unsigned long disconnects;	/* odd while one is under way */
-	unsigned long connected, invalid, other, open_to_ipv4;
-	int err;
-};
-
-static void *connect_storm(void *arg)
-{
-	struct connect_storm *s = arg;
-	unsigned long disconnects;
-	socklen_t len;
-	int v6only;
-
-	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
-		disconnects = __atomic_load_n(&s->disconnects, __ATOMIC_SEQ_CST);
-		if (!connect(s->fd, &s->to.sa, s->len)) {
-			len = sizeof(v6only);
-			if (s->to.sa.sa_family == AF_INET6 &&
-			    !getsockopt(s->fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len) &&
-			    !v6only && !(disconnects & 1) &&
-			    disconnects == __atomic_load_n(&s->disconnects, __ATOMIC_SEQ_CST))
-				s->open_to_ipv4++;
-			__atomic_store_n(&s->connected, s->connected + 1, __ATOMIC_RELEASE);
-		} else if (errno == EINVAL) {
-			s->invalid++;
-		} else {
-			s->other++;
-			s->err = errno;
-		}
-	}
-	return NULL;
-}
-
-/* One thread connects, another disconnects: the socket can always be connected again. */
-TEST_F(autobind, connect_storm)
-{
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	static const char * const peers[] = { PEER4, PEER6 };
-	struct connect_storm s;
-	unsigned long n;
-	pthread_t thread;
-	time_t end;
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		s = (struct connect_storm){};
-		s.len = make_addr(&s.to, peers[i], 9);
-		s.fd = socket(s.to.sa.sa_family, SOCK_DGRAM, 0);
-		ASSERT_LE(0, s.fd);
-		ASSERT_EQ(0, pthread_create(&thread, NULL, connect_storm, &s));
-		for (end = time(NULL) + storm_seconds(4); time(NULL) < end;) {
-			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
-			connect(s.fd, &none, sizeof(none));
-			__atomic_fetch_add(&s.disconnects, 1, __ATOMIC_SEQ_CST);
-			/* Every other time, let the socket reconnect undisturbed. */
-			n = __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE);
-			while (s.disconnects & 2 && time(NULL) < end &&
-			       __atomic_load_n(&s.connected, __ATOMIC_ACQUIRE) < n + 2)
-				;
-		}
-		__atomic_store_n(&s.stop, true, __ATOMIC_RELAXED);
-		ASSERT_EQ(0, pthread_join(thread, NULL));
-		TH_LOG("%s: %lu connects, %lu disconnects", peers[i], s.connected,
-		       s.disconnects / 2);
-		EXPECT_LT(0, s.connected);
-		EXPECT_LT(0, s.disconnects);
-		EXPECT_EQ(0, s.invalid);
-		EXPECT_EQ(0, s.open_to_ipv4)
-			TH_LOG("bound to an IPv6 address alone, and not IPV6_V6ONLY");
-		EXPECT_EQ(0, s.other)
-			TH_LOG("%s", strerror(s.err));
-		close(s.fd);
-	}
 }
 
 #ifndef AF_SMC

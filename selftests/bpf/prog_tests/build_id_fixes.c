@@ -352,7 +352,7 @@ static void subtest_memory_error(void)
 	map = mmap(NULL, page_sz, PROT_READ, MAP_SHARED, fd, 0);
 	header = map_header(fd, NULL);
 	if (!ASSERT_NEQ(map, MAP_FAILED, "mmap") || !header)
-		goto destroy;
+		goto unmap;
 	if (sample_at(skel, header + 16))
 		check_valid(&skel->bss->top, 16, &elf_file.note);
 
@@ -366,7 +366,8 @@ static void subtest_memory_error(void)
 		test__skip();
 		goto unmap;
 	}
-	if (ASSERT_EQ(pread(fd, &c, 1, 0), -1, "read_failed_page") &&
+	if (ASSERT_OK(err, "hwpoison") &&
+	    ASSERT_EQ(pread(fd, &c, 1, 0), -1, "read_failed_page") &&
 	    sample_at(skel, header + 16))
 		ASSERT_EQ(skel->bss->top.status, BPF_STACK_BUILD_ID_IP, "failed_page_status");
 unmap:

@@ -23,7 +23,7 @@ __u64 start, end, offset, ino;
 __u32 perms;
 __u8 id_status, id_len;
 __u8 id[20];
-__u64 record[1024];
+__u64 record[65536 / 8 + 1];	/* more than a page */
 
 SEC("?raw_tp")
 int walk_irqs_off(void *ctx)

@@ -68,6 +68,12 @@ bool have_cap(int cap);
 /* Is @err the result of a missing capability? */
 bool is_denied(int err);
 
+/* The exit code if a program cannot be loaded. */
+int load_status(int err);
+
+/* Does /proc show the PID namespace of this process? */
+bool is_own_proc(void);
+
 /* argp_parse() with this program's exit codes. Ends the program on bad arguments. */
 void parse_args(const struct argp *argp, int argc, char **argv);
 
@@ -85,8 +91,9 @@ long parse_ring_pages(struct argp_state *state, const char *arg);
 int finish_output(FILE *f, const char *name);
 
 /*
- * Open the cgroup @name, an absolute path or one below /sys/fs/cgroup, and store the path
- * in @path. Returns a descriptor, or -1 after printing the reason.
+ * Open the cgroup @name, a path or, if it begins with neither "/" nor ".", one below
+ * /sys/fs/cgroup in the first place, and store the path in @path. Returns a descriptor, or -1
+ * after printing the reason.
  */
 int open_cgroup(const char *name, char *path, size_t size);
 

@@ -905,7 +905,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		err = confine_bpf__load(skel);
 		if (err) {
 			say("loading the hooks: %s", strerror(-err));
-			rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_KERNEL;
+			rc = load_status(-err);
 			goto undo;
 		}
 		err = policies < 0 ? replace_policy(bpf_map__fd(skel->maps.policies), p) : 0;
@@ -1209,6 +1209,11 @@ int cmd_confine(int argc, char **argv)
 		return BPFPROV_CAP;
 	if (!have_bpffs())
 		return BPFPROV_FAILED;
+	/* Sockets are searched below /proc. */
+	if (!is_own_proc()) {
+		say("/proc shows another PID namespace: mount proc in this one");
+		return BPFPROV_FAILED;
+	}
 	if (env.self) {
 		if (own_cgroup(own, sizeof(own))) {
 			say("this process is not in a cgroup v2");

@@ -263,7 +263,7 @@ static void print_event(const struct event *e)
 {
 	char comm[64] = "";
 
-	if (e->has_pid)
+	if (e->has_pid && is_own_proc())
 		comm_of(e->pid, comm, sizeof(comm));
 	if (env.json)
 		print_json(e, comm);
@@ -316,7 +316,7 @@ static int list_loaded(void)
 	}
 	free(n.seen);
 	ksyms_free(&k);
-	if (err && err != -EINTR) {
+	if (err) {
 		say("listing programs: %s", strerror(-err));
 		return is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
 	}
@@ -370,6 +370,8 @@ static void hold(const struct event *e, uint64_t order)
 		    realloc(stream.pending, room * sizeof(*stream.pending));
 		if (!p) {
 			stream.no_memory = true;
+			/* Of numbered records, the gap is counted. */
+			stream.lost += !stream.subprog;
 			return;
 		}
 		stream.pending = p;

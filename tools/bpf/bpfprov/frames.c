@@ -206,12 +206,8 @@ static struct {
 /* The build ID of the file that is mapped there, or of that at the path if it is the same. */
 static size_t find_id(const struct request *q, uint8_t *id)
 {
-	char file[80];
-	size_t len;
+	size_t len = mapped_build_id(q->pid, q->addr, q->end, &q->key, id);
 
-	snprintf(file, sizeof(file), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, q->pid, q->addr,
-		 q->end);
-	len = file_build_id(0, file, NULL, id);
 	if (!len)
 		len = file_build_id(q->pid, q->path, &q->key, id);
 	return len || !is_path_here(q->pid) ? len : file_build_id(0, q->path, &q->key, id);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* bpfprov - origin of code and destination of traffic. This file only dispatches. */
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bpfprov.h"
 
@@ -82,8 +84,16 @@ int main(int argc, char **argv)
 		.help_filter = help_filter,
 	};
 	char name[64];
-	int first = 0;
+	int fd, first = 0;
 
+	/*
+	 * A file must not get the number of a standard stream that is closed: it would get the messages.
+	 * Reading and writing still fail.
+	 */
+	do
+		fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	close(fd);
 	libbpf_set_print(print_libbpf);
 	argp_err_exit_status = BPFPROV_USAGE;
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &first))

@@ -7,10 +7,12 @@
  * are opened through /proc/PID/map_files. Either may wait for a FUSE server that does not
  * answer, so it is done in a child process.
  */
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -191,12 +193,49 @@ bool is_path_here(int pid)
 
 	if (pid < 0)
 		return false;
-	snprintf(name, sizeof(name), "%d", pid);
+	snprintf(name, sizeof(name), "%d", live_thread(pid));
 	err = first_mount(name, other, sizeof(other));
-	/* -EINVAL: it is a zombie. */
+	/* -EINVAL: all threads are zombies. */
 	if (err)
 		return err == -ENOENT || err == -ESRCH || err == -EINVAL;
 	return !first_mount("self", self, sizeof(self)) && *self && !strcmp(self, other);
+}
+
+/* The state of a task, as in /proc/PID/stat; 'X' if it has ended. */
+static char state_of(int pid)
+{
+	char path[32], line[128], *end = NULL;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 'X';
+	if (fgets(line, sizeof(line), f))
+		end = strrchr(line, ')');
+	fclose(f);
+	return end && end[1] ? end[2] : 'X';
+}
+
+int live_thread(int pid)
+{
+	struct dirent *e;
+	int tid, live = pid;
+	char path[32];
+	DIR *d;
+
+	if (state_of(pid) != 'Z')
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	while (d && live == pid && (e = readdir(d))) {
+		tid = atoi(e->d_name);
+		if (tid > 0 && tid != pid && !strchr("ZX", state_of(tid)))
+			live = tid;
+	}
+	if (d)
+		closedir(d);
+	return live;
 }
 
 /* As the process sees it: its symbolic links must not lead out of its root directory. */
@@ -211,7 +250,7 @@ static int open_path(int pid, const char *path)
 
 	if (!pid)
 		return open(path, O_PATH | O_CLOEXEC);
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", live_thread(pid));
 	dir = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
@@ -366,9 +405,9 @@ int maps_open(struct maps *m, int pid, bool no_query)
 	char path[32];
 
 	memset(m, 0, sizeof(*m));
-	m->pid = pid;
+	m->pid = live_thread(pid);
 	m->text = no_query;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", m->pid);
 	m->fd = open(path, O_RDONLY | O_CLOEXEC);
 	return m->fd < 0 ? -errno : 0;
 }
@@ -439,7 +478,7 @@ static bool is_empty(struct maps *m)
 /* The same from the text of /proc/PID/maps. */
 static int read_text(struct maps *m, uint64_t addr, enum which which, struct mapping *v)
 {
-	char file[80];
+	char file[80], *p;
 	int name = 0;
 
 	if (!m->f)
@@ -449,6 +488,7 @@ static int read_text(struct maps *m, uint64_t addr, enum which which, struct map
 	/* A walk continues from the last line; any other lookup starts again. */
 	if (addr < m->last_end || which == MAP_AT)
 		rewind(m->f);
+	/* [vsyscall] is not a mapping: a query does not find it. */
 	do {
 		errno = 0;
 		if (getline(&m->line, &m->size, m->f) < 0)
@@ -457,13 +497,18 @@ static int read_text(struct maps *m, uint64_t addr, enum which which, struct map
 			   &v->start, &v->end, v->perms, &v->offset, &v->dev_major,
 			   &v->dev_minor, &v->inode, &name) < 7)
 			return -EPROTO;
-	} while (v->end <= addr ||
+	} while (v->end <= addr || v->start >= 1ULL << 63 ||
 		 (which == MAP_NEXT_CODE && (v->perms[2] != 'x' || !v->inode)));
 	m->last_end = v->end;
 	if (which == MAP_AT && v->start > addr)
 		return -ENOENT;
 	snprintf(v->path, sizeof(v->path), "%s", m->line + name);
 	v->path[strcspn(v->path, "\n")] = 0;
+	/* The file may be opened by this path. The kernel escapes no other character. */
+	while ((p = strstr(v->path, "\\012"))) {
+		*p = '\n';
+		memmove(p + 1, p + 4, strlen(p + 4) + 1);
+	}
 	v->build_id_len = 0;
 	if (v->inode && !m->no_id) {
 		snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", m->pid,
@@ -506,36 +551,65 @@ static bool is_of_file(const struct mapping *v, const uint8_t id[BUILD_ID_MAX], 
 	return v->build_id_len && !memcmp(padded, id, sizeof(padded));
 }
 
+/* Open the file that is mapped there, if it is the one that open_mapped() searches. */
+static int open_range(struct maps *m, uint64_t start, uint64_t end,
+		      const uint8_t id[BUILD_ID_MAX], bool by_key)
+{
+	static struct mapping v;
+	struct file_key key;
+	char path[80];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, m->pid, start, end);
+	fd = open_file(0, path, NULL, false);
+	memcpy(&key, id, sizeof(key));
+	/* Check that it was not replaced in between, or the inode used again. */
+	if (fd >= 0 && (maps_find(m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key) ||
+			(by_key && is_reused(fd, &key)))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key)
 {
 	static struct mapping v;
-	uint64_t addr = 0, start;
-	struct file_key key;
-	char path[80];
+	uint64_t addr = 0;
 	struct maps m;
 	int fd = -1;
 
 	if (maps_open(&m, pid, false))
 		return -1;
-	memcpy(&key, id, sizeof(key));
 	while (!maps_find(&m, addr, MAP_NEXT, &v)) {
 		addr = v.end;
-		if (!is_of_file(&v, id, by_key))
-			continue;
-		start = v.start;
-		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, v.start, v.end);
-		fd = open_file(0, path, NULL, false);
-		/* Check that it was not replaced in between, or the inode used again. */
-		if (fd >= 0 &&
-		    (maps_find(&m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key) ||
-		     (by_key && is_reused(fd, &key)))) {
-			close(fd);
-			fd = -1;
+		if (is_of_file(&v, id, by_key)) {
+			fd = open_range(&m, v.start, v.end, id, by_key);
+			break;
 		}
-		break;
 	}
 	maps_close(&m);
 	return fd;
+}
+
+size_t mapped_build_id(int pid, uint64_t start, uint64_t end, const struct file_key *key,
+		       uint8_t *id)
+{
+	struct maps m;
+	size_t len = 0;
+	int fd;
+
+	if (maps_open(&m, pid, false))
+		return 0;
+	/* Another file may be mapped there by now. */
+	m.no_id = true;
+	fd = open_range(&m, start, end, (const uint8_t *)key, true);
+	if (fd >= 0) {
+		len = fd_build_id(fd, id);
+		close(fd);
+	}
+	maps_close(&m);
+	return len;
 }
 
 /* --- output ---------------------------------------------------------------------- */

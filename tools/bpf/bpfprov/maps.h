@@ -58,6 +58,12 @@ bool mapping_is_valid(const struct mapping *v);
 bool is_path_here(int pid);
 
 /*
+ * @pid, or a thread of that process that is still running if its main thread has ended: /proc shows
+ * neither mappings nor directories of that one.
+ */
+int live_thread(int pid);
+
+/*
  * Open @path for reading, if it is a regular file of a file system for data and matches @key,
  * which may be NULL: below the root directory of @pid, which may be a container's, or here if
  * @pid is 0. The path may name anything: a device or a FIFO is not opened. @has_id: the caller
@@ -76,6 +82,10 @@ size_t fd_build_id(int fd, uint8_t *id);
  * /proc/PID/maps, as on overlayfs and btrfs. Returns a descriptor or -1.
  */
 int open_mapped(int pid, const uint8_t id[BUILD_ID_MAX], bool by_key);
+
+/* The build ID of the file that @pid has mapped there, if it is the one with the key @key; or 0. */
+size_t mapped_build_id(int pid, uint64_t start, uint64_t end, const struct file_key *key,
+		       uint8_t *id);
 
 /* Likewise for a file that open_file() opens. */
 size_t file_build_id(int pid, const char *path, const struct file_key *key, uint8_t *id);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
@@ -121,12 +122,13 @@ static bool find_path(int fd, const struct stat *st, char *path, size_t size)
 
 /*
  * Write to a temporary file that is renamed at the end, so that a full disk does not
- * destroy an old profile. Returns NULL after printing the reason.
+ * destroy an old profile. Returns NULL after printing the reason. @is_new: env.output was made, and
+ * is empty.
  *
  * Another user may own the file, or replace it at any time: it is looked up once, and its mode is
  * kept only if it is the file of this user.
  */
-static FILE *open_output(char *temp, size_t size)
+static FILE *open_output(char *temp, size_t size, bool *is_new)
 {
 	static char target[PATH_MAX];
 	char link[32];
@@ -136,6 +138,7 @@ static FILE *open_output(char *temp, size_t size)
 	FILE *f;
 
 	*temp = 0;
+	*is_new = false;
 	if (!env.output)
 		return stdout;
 	old = open(env.output, O_PATH | O_CLOEXEC);
@@ -156,8 +159,10 @@ static FILE *open_output(char *temp, size_t size)
 		say("%s: %s", env.output, strerror(err));
 		return NULL;
 	}
-	if (old >= 0 && S_ISREG(st.st_mode) && find_path(old, &st, target, sizeof(target)))
+	if (old >= 0 && S_ISREG(st.st_mode) && find_path(old, &st, target, sizeof(target))) {
 		env.output = target;
+		*is_new = err == ENOENT;
+	}
 	if (old < 0 || env.output == target) {
 		if ((size_t)snprintf(temp, size, "%s.XXXXXX", env.output) >= size) {
 			say("%.40s...: the name is too long", env.output);
@@ -276,19 +281,21 @@ static uint32_t own_pid_ns(void)
 	return stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NS ? 0 : st.st_ino;
 }
 
-/* Does /proc show the PID namespace of this process? */
-static bool is_own_proc(void)
-{
-	char self[16];
-	ssize_t len = readlink("/proc/self", self, sizeof(self) - 1);
-
-	if (len < 0)
-		return false;
-	self[len] = 0;
-	return atoi(self) == getpid();
-}
-
 /* --- sampling -------------------------------------------------------------------------------- */
+
+/* In Hz. The kernel lowers it if interrupts take too long. */
+static long max_rate(void)
+{
+	FILE *f = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+	long n = LONG_MAX;
+
+	if (f) {
+		if (fscanf(f, "%ld", &n) != 1)
+			n = LONG_MAX;
+		fclose(f);
+	}
+	return n;
+}
 
 /* One event per CPU: the cycle counter if there is one, else a timer. */
 static int attach(struct bpf_program *prog, struct bpf_link **links, int cpus, bool *timer)
@@ -436,7 +443,7 @@ static int run(FILE *out, const char *temp, int pidfd)
 	err = profile_bpf__load(skel);
 	if (err) {
 		say("loading the program: %s", strerror(-err));
-		rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_KERNEL;
+		rc = load_status(-err);
 		goto destroy;
 	}
 	if (cgroup >= 0 && bpf_map_update_elem(bpf_map__fd(skel->maps.cgroup), &zero, &cgroup, 0)) {
@@ -461,7 +468,11 @@ static int run(FILE *out, const char *temp, int pidfd)
 	links = calloc(cpus > 0 ? cpus : 1, sizeof(*links));
 	err = links && cpus > 0 ? attach(skel->progs.profile, links, cpus, &timer) : -ENOMEM;
 	if (err <= 0) {
-		say("sampling: %s", perf_open_error(err ? -err : ENODEV));
+		if (err == -EINVAL && env.hz > max_rate())
+			say("%ld Hz are more than kernel.perf_event_max_sample_rate: %ld", env.hz,
+			    max_rate());
+		else
+			say("sampling: %s", perf_open_error(err ? -err : ENODEV));
 		rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
 		goto close_rings;
 	}
@@ -495,6 +506,7 @@ int cmd_profile(int argc, char **argv)
 	static const int caps[] = { CAP_BPF, CAP_PERFMON, -1 };
 	char temp[PATH_MAX];
 	int rc, pidfd = -1;
+	bool is_new;
 	FILE *out;
 
 	parse_args(&argp, argc, argv);
@@ -513,7 +525,7 @@ int cmd_profile(int argc, char **argv)
 	/* If the reader of stderr ends, the profile is still written to its file. */
 	signal(SIGPIPE, SIG_IGN);
 	/* Fail before sampling. */
-	out = open_output(temp, sizeof(temp));
+	out = open_output(temp, sizeof(temp), &is_new);
 	if (!out)
 		return BPFPROV_FAILED;
 	if (!have_cap(CAP_SYS_ADMIN))
@@ -528,6 +540,8 @@ int cmd_profile(int argc, char **argv)
 	rc = run(out, temp, pidfd);
 	if (rc && *temp)
 		unlink(temp);
+	if (rc && is_new)
+		unlink(env.output);
 	if (pidfd >= 0)
 		close(pidfd);
 	return rc;

@@ -5,9 +5,9 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,18 +20,29 @@
 #define BUCKETS		4096
 /* Bounds the memory. */
 #define MAX_BINARIES	65536
+/* In bytes: of the paths after the first one of a file. */
+#define MAX_PATHS	(64U << 20)
 /* A larger debug file without a build ID is not read for its checksum. */
 #define MAX_CRC_FILE	(1ULL << 30)
 #define DEBUG_DIR	"/usr/lib/debug"
+
+/* Where a process mapped a file. */
+struct place {
+	char *path;
+	struct file_key key;		/* of the file at @path; ino 0: not known */
+	int pid;			/* -1: not known */
+};
 
 struct binary {
 	struct binary *next;
 	uint8_t id[BUILD_ID_MAX];	/* padded with zeroes */
 	size_t len;			/* of the build ID; 0: id is a struct file_key */
-	char *path, *name;
-	struct file_key key;		/* of the file at @path; ino 0: not known */
-	/* The latest process that mapped it, and an earlier one. -1: not known; 0: none. */
-	int pid[2];
+	char *name;
+	/*
+	 * The first one, which is shown, the latest, and one in between. Any user can copy a file and
+	 * remove the copy. The path is NULL if there is none.
+	 */
+	struct place places[3];
 	enum { UNTRIED, NOT_FOUND, NOT_READABLE, TOO_LARGE, FOUND } state;
 };
 
@@ -51,7 +62,7 @@ static sigjmp_buf truncated;
 static bool leaked;
 
 static struct binary *binaries[BUCKETS];
-static size_t count;
+static size_t count, path_bytes;
 static uint64_t dropped;
 
 /*
@@ -119,43 +130,68 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	return b;
 }
 
-/*
- * At the end, one that still runs gives access to the file. That can be the earlier one only, as a
- * server in a container for which programs run now and then.
- */
-static void add_process(struct binary *b, int pid)
+static bool has_ended(int pid)
 {
-	if (b->pid[0] == pid)
-		return;
-	if (b->pid[0] > 0 && (b->pid[1] <= 0 || (kill(b->pid[1], 0) && errno == ESRCH)))
-		b->pid[1] = b->pid[0];
-	b->pid[0] = pid;
+	return pid < 0 || (kill(pid, 0) && errno == ESRCH);
+}
+
+/*
+ * Make room for another place at index 1. At the end, a process that still runs gives access to
+ * the file. That can be an earlier one only, as a server in a container for which programs run
+ * now and then.
+ */
+static void make_room(struct binary *b)
+{
+	struct place *last = &b->places[1], *between = &b->places[2];
+
+	struct place old = *last;
+
+	if (last->path && (!between->path || has_ended(between->pid))) {
+		old = *between;
+		*between = *last;
+	}
+	if (old.path)
+		path_bytes -= strlen(old.path);
+	free(old.path);
+	*last = (struct place){};
 }
 
 void binary_path(struct binary *b, const char *path, int pid, const struct file_key *key)
 {
 	static const char deleted[] = " (deleted)";
-	size_t len = strlen(path);
-	char *copy, *name;
+	struct place new = { .pid = pid };
+	size_t i, len = strlen(path);
+	char *name;
 
-	add_process(b, pid);
-	if (b->path)
+	if (len >= sizeof(deleted) && !strcmp(path + len - sizeof(deleted) + 1, deleted))
+		len -= sizeof(deleted) - 1;
+	for (i = 0; i < ARRAY_LEN(b->places); i++)
+		if (b->places[i].path && b->places[i].pid == pid &&
+		    strlen(b->places[i].path) == len && !memcmp(b->places[i].path, path, len))
+			return;
+	if (b->places[0].path) {
+		make_room(b);
+		if (path_bytes + len > MAX_PATHS)
+			return;
+	}
+	new.path = strndup(path, len);
+	if (!new.path)
 		return;
-	copy = strdup(path);
-	if (!copy)
+	if (key)
+		new.key = *key;
+	if (b->places[0].path) {
+		path_bytes += len;
+		b->places[1] = new;
 		return;
-	if (len >= sizeof(deleted) && !strcmp(copy + len - sizeof(deleted) + 1, deleted))
-		copy[len - sizeof(deleted) + 1] = 0;
-	name = strdup(strrchr(copy, '/') ? strrchr(copy, '/') + 1 : copy);
+	}
+	name = strdup(strrchr(new.path, '/') ? strrchr(new.path, '/') + 1 : new.path);
 	if (!name) {
-		free(copy);
+		free(new.path);
 		return;
 	}
 	free(b->name);
-	if (key)
-		b->key = *key;
-	b->path = copy;
 	b->name = name;
+	b->places[0] = new;
 }
 
 const char *binary_name(const struct binary *b)
@@ -165,7 +201,7 @@ const char *binary_name(const struct binary *b)
 
 const char *binary_where(const struct binary *b)
 {
-	return b->path;
+	return b->places[0].path;
 }
 
 void binary_id(const struct binary *b, char *hex, size_t size)
@@ -199,13 +235,13 @@ static int open_if(struct binary *b, int pid, const char *path, const struct fil
 	return fd;
 }
 
-/* Open @path if it is still the file that was mapped; else -1. */
-static int open_if_it(struct binary *b, int pid, const char *path)
+/* Open @path if it is still the file that was mapped at @at; else -1. */
+static int open_if_it(struct binary *b, int pid, const char *path, const struct place *at)
 {
 	struct file_key key;
 
 	memcpy(&key, b->id, sizeof(key));
-	return open_if(b, pid, path, !b->len ? &key : b->key.ino ? &b->key : NULL);
+	return open_if(b, pid, path, !b->len ? &key : at->key.ino ? &at->key : NULL);
 }
 
 /*
@@ -217,22 +253,27 @@ static int open_if_it(struct binary *b, int pid, const char *path)
 static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t size)
 {
 	char *argv[] = { "debuginfod-find", (char *)kind, (char *)hex, NULL };
+	static const int signals[] = { SIGHUP, SIGINT, SIGTERM, SIGPIPE };
 	const char *urls = getenv("DEBUGINFOD_URLS");
-	posix_spawn_file_actions_t actions;
 	struct pollfd p = { .events = POLLIN };
 	int fds[2], status = -1;
 	ssize_t n;
-	size_t got = 0;
+	size_t i, got = 0;
 	pid_t pid;
 
 	if (!urls || !*urls || pipe2(fds, O_CLOEXEC))
 		return false;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	if (posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ))
-		pid = -1;
-	posix_spawn_file_actions_destroy(&actions);
+	pid = fork();
+	if (!pid) {
+		/* It must not outlive this process, nor ignore the signals that this one ignores. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (i = 0; i < ARRAY_LEN(signals); i++)
+			signal(signals[i], SIG_DFL);
+		/* stdin and stderr are /dev/null, see apart.c. */
+		dup2(fds[1], STDOUT_FILENO);
+		execvp(argv[0], argv);
+		_exit(127);
+	}
 	close(fds[1]);
 	p.fd = fds[0];
 	/* A signal right before poll() does not interrupt it: hence the timeout. */
@@ -280,48 +321,52 @@ static int open_debug(struct binary *b, char *path, size_t size)
 	return fd;
 }
 
-/* Is its path a path here? Not if one of its processes has other mounts. */
-static bool is_here(const struct binary *b)
+/*
+ * May a path be opened here, without the process that mapped it? Not while one of them runs that
+ * has other mounts.
+ */
+static bool is_here(const struct binary *b, const struct place *at)
 {
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(b->pid); i++)
-		if (b->pid[i] && !is_path_here(b->pid[i]))
+	for (i = 0; i < ARRAY_LEN(b->places); i++)
+		if (b->places[i].path && b->places[i].pid > 0 && !is_path_here(b->places[i].pid))
 			return false;
-	return true;
+	return at->pid > 0;
 }
 
-/* Open the file that @pid mapped. Returns a descriptor and its path, or -1. */
-static int find_mapped(struct binary *b, int pid, char *path, size_t size)
+/* Open the file that the process mapped at @at. Returns a descriptor and its path, or -1. */
+static int find_mapped(struct binary *b, const struct place *at, char *path, size_t size)
 {
 	int fd;
 
-	if (pid <= 0)
+	if (at->pid <= 0)
 		return -1;
-	snprintf(path, size, "%s", b->path);
-	fd = open_if_it(b, pid, path);
+	snprintf(path, size, "%s", at->path);
+	fd = open_if_it(b, at->pid, path, at);
 	/* Deleted and still running. */
 	if (fd < 0) {
-		snprintf(path, size, "/proc/%d/exe", pid);
-		fd = open_if_it(b, 0, path);
+		snprintf(path, size, "/proc/%d/exe", live_thread(at->pid));
+		fd = open_if_it(b, 0, path, at);
 	}
-	return fd < 0 ? open_mapped(pid, b->id, !b->len) : fd;
+	return fd < 0 ? open_mapped(at->pid, b->id, !b->len) : fd;
 }
 
 /* Open the file, or its debug file. Returns a descriptor and its path, or -1. */
 static int find_file(struct binary *b, char *path, size_t size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
+	const struct place *at;
 	int fd = -1;
-	size_t i;
 
-	if (b->path) {
-		for (i = 0; i < ARRAY_LEN(b->pid) && fd < 0; i++)
-			fd = find_mapped(b, b->pid[i], path, size);
-		if (fd < 0 && is_here(b)) {
-			snprintf(path, size, "%s", b->path);
-			fd = open_if_it(b, 0, path);
-		}
+	for (at = b->places; at < b->places + ARRAY_LEN(b->places) && fd < 0; at++)
+		if (at->path)
+			fd = find_mapped(b, at, path, size);
+	for (at = b->places; at < b->places + ARRAY_LEN(b->places) && fd < 0; at++) {
+		if (!at->path || !is_here(b, at))
+			continue;
+		snprintf(path, size, "%s", at->path);
+		fd = open_if_it(b, 0, path, at);
 	}
 	if (fd >= 0 || !b->len)
 		return fd;
@@ -352,6 +397,29 @@ static bool has_crc(int fd, GElf_Word want)
 	return !n && crc == want;
 }
 
+/* Open the debug file @link of a file that was mapped at @at. Returns it and its path, or -1. */
+static int open_link(struct binary *b, const struct place *at, const char *link, GElf_Word crc,
+		     char *path, size_t size)
+{
+	/* The last two are those of the process. */
+	static const char * const formats[] = { DEBUG_DIR "%.*s/%s", "%.*s/.debug/%s", "%.*s/%s" };
+	int fd = -1, dir = strrchr(at->path, '/') - at->path;
+	size_t i;
+
+	for (i = 0; fd < 0 && i < ARRAY_LEN(formats); i++) {
+		snprintf(path, size, formats[i], dir, at->path, link);
+		if (i && at->pid > 0)
+			fd = open_if(b, at->pid, path, NULL);
+		if (fd < 0 && (!i || is_here(b, at)))
+			fd = open_if(b, 0, path, NULL);
+		if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
+			close(fd);
+			fd = -1;
+		}
+	}
+	return fd;
+}
+
 /*
  * dwfl_standard_find_debuginfo() opens any path that the file's .gnu_debuglink leads to,
  * and any user can own the file. This one opens only a regular file, with the build ID or,
@@ -360,29 +428,16 @@ static bool has_crc(int fd, GElf_Word want)
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word crc, char **found)
 {
-	/* The last two are those of the process. */
-	static const char * const places[] = { DEBUG_DIR "%.*s/%s", "%.*s/.debug/%s", "%.*s/%s" };
 	struct binary *b = *userdata;
 	char path[2 * PATH_MAX];
-	int fd, dir;
-	size_t i, j;
+	int fd;
+	size_t i;
 
 	fd = open_debug(b, path, sizeof(path));
-	if (fd < 0 && link && *link && !strchr(link, '/') && b->path) {
-		dir = strrchr(b->path, '/') - b->path;
-		for (i = 0; fd < 0 && i < ARRAY_LEN(places); i++) {
-			snprintf(path, sizeof(path), places[i], dir, b->path, link);
-			for (j = 0; i && j < ARRAY_LEN(b->pid) && fd < 0; j++)
-				if (b->pid[j] > 0)
-					fd = open_if(b, b->pid[j], path, NULL);
-			if (fd < 0 && (!i || is_here(b)))
-				fd = open_if(b, 0, path, NULL);
-			if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
-				close(fd);
-				fd = -1;
-			}
-		}
-	}
+	if (link && *link && !strchr(link, '/'))
+		for (i = 0; i < ARRAY_LEN(b->places) && fd < 0; i++)
+			if (b->places[i].path)
+				fd = open_link(b, &b->places[i], link, crc, path, sizeof(path));
 	if (fd >= 0 && !apart_allow(fd, true)) {
 		close(fd);
 		fd = -1;
@@ -612,13 +667,14 @@ uint64_t binary_dropped(void)
 void binary_free_all(void)
 {
 	struct binary *b, *next;
-	int i;
+	size_t i, j;
 
 	close_current();
 	for (i = 0; i < BUCKETS; i++) {
 		for (b = binaries[i]; b; b = next) {
 			next = b->next;
-			free(b->path);
+			for (j = 0; j < ARRAY_LEN(b->places); j++)
+				free(b->places[j].path);
 			free(b->name);
 			free(b);
 		}

@@ -223,6 +223,24 @@ bool is_denied(int err)
 	return err == EPERM || err == EACCES;
 }
 
+int load_status(int err)
+{
+	if (is_denied(err))
+		return BPFPROV_CAP;
+	return err == ENOMEM || err == EMFILE || err == ENFILE ? BPFPROV_FAILED : BPFPROV_KERNEL;
+}
+
+bool is_own_proc(void)
+{
+	char self[16];
+	ssize_t len = readlink("/proc/self", self, sizeof(self) - 1);
+
+	if (len < 0)
+		return false;
+	self[len] = 0;
+	return atoi(self) == getpid();
+}
+
 void parse_args(const struct argp *argp, int argc, char **argv)
 {
 	argp_err_exit_status = BPFPROV_USAGE;
@@ -369,16 +387,19 @@ static int try_cgroup(const char *path)
 int open_cgroup(const char *name, char *path, size_t size)
 {
 	int fd, err = 0;
+	bool is_path;
 
 	if ((size_t)snprintf(path, size, CGROUPFS "/%s", name) >= size) {
 		say("%.40s...: a path of less than %zu bytes is needed", name, size);
 		return -1;
 	}
-	snprintf(path, size, "%s", name);
+	/* A name is not searched in the current directory first: another user may own that. */
+	is_path = *name == '/' || *name == '.';
+	snprintf(path, size, is_path ? "%s" : CGROUPFS "/%s", name);
 	fd = try_cgroup(path);
 	if (fd < 0) {
 		err = errno;
-		snprintf(path, size, CGROUPFS "/%s", name);
+		snprintf(path, size, is_path ? CGROUPFS "/%s" : "%s", name);
 		fd = try_cgroup(path);
 	}
 	if (fd < 0 && (err == ENOTSUP || errno == ENOTSUP))

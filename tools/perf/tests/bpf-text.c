@@ -915,6 +915,16 @@ static int __test_malformed(struct fixture *f)
 	return TEST_OK;
 }
 
+/* Read @event as the only one of a file. */
+static int read_event(struct perf_session *session, FILE *file, const union perf_event *event,
+		      size_t size, u64 buf[32], union perf_event **got)
+{
+	rewind(file);
+	if (fwrite(event, size, 1, file) != 1 || fflush(file))
+		return -EIO;
+	return perf_session__peek_event(session, 0, buf, 32 * sizeof(*buf), got, NULL);
+}
+
 static int __test_swapped(struct fixture *f)
 {
 	union perf_event expected, event, *got = NULL;
@@ -971,15 +981,12 @@ static int __test_swapped(struct fixture *f)
 	session->data = &data;
 	session->header.needs_swap = true;
 
-	err = fwrite(&event, size, 1, file) == 1 && !fflush(file) ?
-	      perf_session__peek_event(session, 0, buf, sizeof(buf), &got, NULL) : -1;
+	err = read_event(session, file, &event, size, buf, &got);
 	equal = got && !memcmp(got, &expected, size);
 
 	/* The offset of the name is only valid without swapping it. */
 	sub->name_off = expected.bpf_subprog.name_off;
-	rewind(file);
-	err_name = fwrite(&event, size, 1, file) == 1 && !fflush(file) ?
-		   perf_session__peek_event(session, 0, buf, sizeof(buf), &got, NULL) : 0;
+	err_name = read_event(session, file, &event, size, buf, &got);
 
 	session->data = NULL;
 	perf_session__delete(session);
