@@ -346,9 +346,8 @@ series_test()
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "selftests/t: Add a test" ]
-	# In the order of the patches, without those that were removed.
-	[ "$(sed -n 's/^[0-9a-f]\{40\} //p' "$CACHE/bisected" | paste -sd,)" = \
-		"selftests/t: Add a test,lib: Return 22,lib: Add new.c,selftests/bpf_provenance: Add a config" ]
+	[ "$(sed -n 's/^[0-9a-f]\{40\} //p' "$CACHE/bisected" | sort | paste -sd,)" = \
+		"lib: Add new.c,lib: Return 22,selftests/bpf_provenance: Add a config,selftests/t: Add a test" ]
 	grep -q "^# what it is" "$CACHE/bisected"
 	git -C "$LINUX" reset -q --hard HEAD~1
 	mkdir -p "$LINUX/tools/testing/selftests/bpf_provenance"
@@ -356,8 +355,9 @@ series_test()
 	commit "selftests/bpf_provenance: More"
 	bisect
 	[ "$status" = 0 ]
-	[ "$(grep -c "^[0-9a-f]" "$CACHE/bisected")" = 4 ]
-	! grep -q "Add a config" "$CACHE/bisected" || return 1
+	# Another clone may have the patch that is not here any more.
+	grep -q "Add a config" "$CACHE/bisected"
+	[ "$(grep -c "^[0-9a-f]" "$CACHE/bisected")" = 5 ]
 	: >"$CACHE/bisected"
 	bisect --list
 	[ "$(wc -l <<<"$output")" = 4 ]
