@@ -518,6 +518,17 @@ int BPF_PROG(see_cookie, struct sock *sk, struct sk_buff *skb, struct request_so
 	return 0;
 }
 
+struct udp_lookup udp_lookup;
+
+SEC("?sk_lookup")
+int drop_lookup(struct bpf_sk_lookup *ctx)
+{
+	if (ctx->protocol != IPPROTO_UDP || ctx->local_port != udp_lookup.port)
+		return SK_PASS;
+	__sync_fetch_and_add(&udp_lookup.runs, 1);
+	return SK_DROP;
+}
+
 SEC("?fentry/udp_sendmsg")
 int BPF_PROG(hold_udp_sendmsg)
 {

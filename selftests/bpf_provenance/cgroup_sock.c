@@ -2313,6 +2313,53 @@ TEST_F(autobind, ping_mapped)
 }
 
 /*
+ * A ping socket takes no group and no broadcast address, with the error of bind(). It would send
+ * from any address of the host.
+ */
+TEST_F(autobind, ping_group)
+{
+	static const char * const groups[] = {
+		"239.1.1.1", "10.0.0.255", "255.255.255.255", "ff0e::1",
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	struct icmphdr echo = {};
+	int fd, i, v6, refused, ret;
+	union addr group, to, name;
+	socklen_t len;
+
+	allow_ping(_metadata);
+	for (i = 0; i < (int)ARRAY_LEN(groups); i++) {
+		len = make_addr(&group, groups[i], 0);
+		v6 = group.sa.sa_family == AF_INET6;
+		echo.type = v6 ? ICMP6_ECHO_REQUEST : ICMP_ECHO;
+		fd = socket(group.sa.sa_family, SOCK_DGRAM, v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(-1, bind(fd, &group.sa, len))
+			TH_LOG("%s", groups[i]);
+		refused = errno;
+		if (v6)
+			memcpy(policy->pin6, &group.in6.sin6_addr, sizeof(policy->pin6));
+		else
+			policy->pin4 = group.in.sin_addr.s_addr;
+		len = make_addr(&to, v6 ? PEER6 : PEER4, 0);
+		ret = sendto(fd, &echo, sizeof(echo), 0, &to.sa, len);
+		EXPECT_EQ(-refused, ret < 0 ? -errno : 0)
+			TH_LOG("%s", groups[i]);
+		ASSERT_EQ(0, getsockname(fd, &name.sa, &(socklen_t){ sizeof(name) }));
+		EXPECT_TRUE(same_ip(&name, v6 ? "::" : "0.0.0.0"))
+			TH_LOG("%s", groups[i]);
+		set_policy(policy, &self->net);
+		EXPECT_EQ(sizeof(echo), sendto(fd, &echo, sizeof(echo), 0, &to.sa, len))
+			TH_LOG("%s: %m", groups[i]);
+		ASSERT_EQ(0, getsockname(fd, &name.sa, &(socklen_t){ sizeof(name) }));
+		EXPECT_TRUE(same_ip(&name, v6 ? PIN6 : PIN4))
+			TH_LOG("%s", groups[i]);
+		close(fd);
+	}
+	EXPECT_EQ(2 * ARRAY_LEN(groups), self->skel->bss->seen[AUTOBIND].runs);
+}
+
+/*
  * A UDP socket with an address from AUTOBIND or bind() does not receive packets to a group that
  * it joined. One that AUTOBIND left alone does.
  */
@@ -4224,6 +4271,7 @@ TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 	struct fuzzer z = {};
 	int i, from, others, at, elsewhere = 0, all_from = 0;
 	pthread_t attacher;
+	time_t end;
 
 	ASSERT_NE(NULL, self->skel->links.one_ip_autobind)
 		TH_LOG("no BPF_CGROUP_INET_AUTOBIND");
@@ -4242,6 +4290,8 @@ TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 		z.fds[i] = -1;
 	ASSERT_EQ(0, pthread_create(&attacher, NULL, come_and_go, self));
 	fuzz_begin(&z.fuzz);
+	/* On a slow machine, some seconds pass without a packet, or a refused call. */
+	end = time(NULL) + FUZZ_PATIENCE;
 	do {
 		fuzz_step(self, &z);
 		for (i = 0; i < FUZZ_SOCKETS && !elsewhere; i++) {
@@ -4261,7 +4311,8 @@ TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 		if (others && !elsewhere)
 			fuzz_report(_metadata, &z, z.last);
 		elsewhere |= others;
-	} while (fuzz_goes_on(&z.fuzz) && !elsewhere);
+	} while ((fuzz_goes_on(&z.fuzz) ||
+		  (time(NULL) < end && !(z.done && z.refused && all_from))) && !elsewhere);
 	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
 	pthread_join(attacher, NULL);
 	for (i = 0; i < FUZZ_SOCKETS; i++)
@@ -5320,6 +5371,160 @@ TEST_F(dual, peer_of_one_family)
 	close(fd);
 }
 
+/*
+ * Sends from the peer's @server, which is connected to the port of both sockets. Returns the index
+ * of the one that receives it, or -1.
+ */
+static int dual_receiver(int server, const int fds[2])
+{
+	struct pollfd p[] = {
+		{ .fd = fds[0], .events = POLLIN }, { .fd = fds[1], .events = POLLIN },
+		{ .fd = server, .events = POLLIN },
+	};
+	char c;
+	int i;
+
+	if (send(server, "x", 1, 0) != 1 || poll(p, ARRAY_LEN(p), 20000) <= 0)
+		return -1;
+	for (i = 0; i < 2; i++)
+		if (p[i].revents)
+			return recv(fds[i], &c, 1, 0) == 1 ? i : -1;
+	recv(server, &c, 1, 0);		/* the error */
+	return -1;
+}
+
+/* A UDP socket that shares @port at @ip with others that set @option. */
+static int dual_shared(struct __test_metadata *_metadata, int option, const char *ip, int port)
+{
+	int fd, one = 1;
+	union addr a;
+	socklen_t len;
+
+	len = make_addr(&a, ip, port);
+	fd = impatient(socket(a.sa.sa_family, SOCK_DGRAM, 0));
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, option, &one, sizeof(one)));
+	ASSERT_EQ(0, bind(fd, &a.sa, len))
+		TH_LOG("%s: %m", ip);
+	return fd;
+}
+
+/*
+ * A connected UDP socket receives from its peer, also if others share its address and port. These
+ * receive the rest.
+ */
+TEST_F(dual, receive_connected)
+{
+	static const struct {
+		int way;
+		const char *ip;		/* of the other socket; NULL: both addresses */
+	} others[] = {
+		{ 0, PIN4 }, { 0, "::ffff:" PIN4 }, { 0, "0.0.0.0" }, { 0, NULL },
+		{ 1, PIN6 }, { 1, "::" }, { 1, NULL },
+	};
+	static const int options[] = { SO_REUSEADDR, SO_REUSEPORT };
+	struct policy *policy = &self->skel->bss->policy;
+	int fds[2], server, stranger, i, option, way;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (i = 0; i < 2 * (int)ARRAY_LEN(others); i++) {
+		way = others[i / 2].way;
+		option = options[i % 2];
+		policy->netns = self->net.cookie;
+		fds[0] = dual_shared(_metadata, option, "::", 0);
+		server = dual_udp_peer(_metadata, &self->net, fds[0], way, 0);
+		stranger = dual_udp_peer(_metadata, &self->net, fds[0], way, 0);
+		if (others[i / 2].ip)
+			policy->netns = 0;
+		fds[1] = dual_shared(_metadata, option, others[i / 2].ip ?: "::", port_of(fds[0]));
+		make_addr(&a, dual_ways[way].to, port_of(server));
+		ASSERT_EQ(0, connect(fds[0], &a.sa, sizeof(a.in6)));
+		EXPECT_EQ(0, dual_receiver(server, fds))
+			TH_LOG("IPv%d, %s at %s: not the connected socket", way ? 6 : 4,
+			       i % 2 ? "SO_REUSEPORT" : "SO_REUSEADDR",
+			       others[i / 2].ip ?: "both");
+		EXPECT_EQ(1, dual_receiver(stranger, fds))
+			TH_LOG("IPv%d, %s at %s: not the other socket", way ? 6 : 4,
+			       i % 2 ? "SO_REUSEPORT" : "SO_REUSEADDR",
+			       others[i / 2].ip ?: "both");
+		close(fds[0]);
+		close(fds[1]);
+		close(server);
+		close(stranger);
+	}
+}
+
+/* The same for one that IPV6_ADDRFORM has made an AF_INET socket. It stays bound to its address. */
+TEST_F(dual, addrform_receive)
+{
+	static const char * const others[] = { PIN4, "0.0.0.0" };
+	struct policy *policy = &self->skel->bss->policy;
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fds[2], server, stranger, i, form = AF_INET;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	fds[0] = dual_shared(_metadata, SO_REUSEADDR, "::", 7200);
+	server = dual_udp_peer(_metadata, &self->net, fds[0], 0, 0);
+	stranger = dual_udp_peer(_metadata, &self->net, fds[0], 0, 0);
+	make_addr(&a, dual_ways[0].to, port_of(server));
+	ASSERT_EQ(0, connect(fds[0], &a.sa, sizeof(a.in6)));
+	ASSERT_EQ(0, setsockopt(fds[0], IPPROTO_IPV6, IPV6_ADDRFORM, &form, sizeof(form)));
+	policy->netns = 0;
+	for (i = 0; i < (int)ARRAY_LEN(others); i++) {
+		if (i)
+			close(fds[1]);
+		fds[1] = dual_shared(_metadata, SO_REUSEADDR, others[i], 7200);
+		EXPECT_EQ(0, dual_receiver(server, fds))
+			TH_LOG("%s: not the connected socket", others[i]);
+		EXPECT_EQ(1, dual_receiver(stranger, fds))
+			TH_LOG("%s: not the other socket", others[i]);
+	}
+	/* The last one is bound to any address. */
+	ASSERT_EQ(0, connect(fds[0], &none, sizeof(none)));
+	EXPECT_EQ(0, dual_receiver(stranger, fds))
+		TH_LOG("not the socket that is bound to the address");
+	close(fds[0]);
+	close(fds[1]);
+	close(server);
+	close(stranger);
+}
+
+/*
+ * An AF_INET6 socket that is connected over IPv6 has 127.0.0.6 as its IPv4 address. It receives
+ * what is sent there from the port of its peer, but after all other sockets, even those that are
+ * bound to any address. That stays so when there has been a dual socket.
+ */
+TEST_F(dual, placeholder)
+{
+	int fd, fds[2], sender, port;
+	union addr a;
+
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	close(fd);
+
+	self->skel->bss->policy.netns = 0;
+	fds[0] = dual_shared(_metadata, SO_REUSEADDR, "0.0.0.0", 0);
+	port = port_of(fds[0]);
+	fds[1] = dual_shared(_metadata, SO_REUSEADDR, "::", port);
+	sender = dual_shared(_metadata, SO_REUSEADDR, "127.0.0.1", 0);
+	ASSERT_EQ(0, connect(sender, &a.sa, make_addr(&a, "127.0.0.6", port)));
+	ASSERT_EQ(0, connect(fds[1], &a.sa, make_addr(&a, "::1", port_of(sender))));
+	EXPECT_EQ(0, dual_receiver(sender, fds))
+		TH_LOG("not the socket that is bound to any address");
+	/* The other one would receive it. */
+	close(fds[0]);
+	fds[0] = -1;
+	EXPECT_EQ(1, dual_receiver(sender, fds));
+	close(fds[1]);
+	close(sender);
+}
+
 static uint16_t checksum(const void *data, size_t len)
 {
 	const uint16_t *word = data;
@@ -5409,6 +5614,53 @@ static struct cgroup_sock *attach_alone(struct __test_metadata *_metadata, const
 	ASSERT_EQ(0, cgroup_sock__load(skel));
 	ASSERT_EQ(0, cgroup_sock__attach(skel));
 	return skel;
+}
+
+/*
+ * UDP runs no program at sk_lookup for a datagram to a connected socket. The program drops all
+ * that it sees.
+ */
+TEST_F(dual, sk_lookup)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd, server, stranger, way;
+	struct udp_lookup *lookup;
+	struct cgroup_sock *skel;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	skel = attach_alone(_metadata, "drop_lookup");
+	lookup = &skel->bss->udp_lookup;
+	lookup->port = 7200;
+	skel->links.drop_lookup = bpf_program__attach_netns(skel->progs.drop_lookup,
+							    self->net.host);
+	ASSERT_NE(NULL, skel->links.drop_lookup);
+	fd = dual_udp(_metadata);
+	for (way = 0; way < 2; way++) {
+		server = dual_udp_peer(_metadata, &self->net, fd, way, 0);
+		stranger = dual_udp_peer(_metadata, &self->net, fd, way, 0);
+		/* It does for a socket that is not connected. */
+		lookup->runs = 0;
+		EXPECT_EQ(-ECONNREFUSED, dual_arrives(server, fd));
+		ASSERT_EQ(1, lookup->runs);
+
+		make_addr(&a, dual_ways[way].to, port_of(server));
+		ASSERT_EQ(0, connect(fd, &a.sa, sizeof(a.in6)));
+		EXPECT_EQ(0, dual_arrives(server, fd))
+			TH_LOG("IPv%d: dropped", way ? 6 : 4);
+		EXPECT_EQ(1, lookup->runs)
+			TH_LOG("IPv%d: the program runs for a connected socket", way ? 6 : 4);
+		/* And it does for a datagram that is not from the peer. */
+		lookup->runs = 0;
+		EXPECT_EQ(-ECONNREFUSED, dual_arrives(stranger, fd));
+		EXPECT_EQ(1, lookup->runs);
+		ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+		close(server);
+		close(stranger);
+	}
+	close(fd);
+	cgroup_sock__destroy(skel);
 }
 
 #define TCP_SYNCOOKIES	"/proc/sys/net/ipv4/tcp_syncookies"
@@ -6896,8 +7148,8 @@ TEST_F(hooks, smc)
  *   sockets passed by SCM_RIGHTS         hooks.passed_in
  *   sockets that had a port before       hooks.had_a_port
  *
- * Without a test: RDMA, SMC with RDMA, pidfd_getfd(), an io_uring of another cgroup, and where
- * the kernel has them, RDS, RxRPC, TIPC and PPPoX.
+ * Without a test: RDMA, SMC with RDMA, request_key(), pidfd_getfd(), an io_uring of another
+ * cgroup, and where the kernel has them, RDS, RxRPC, TIPC and PPPoX.
  */
 TEST_F(hooks, ways_out)
 {

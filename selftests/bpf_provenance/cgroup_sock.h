@@ -51,6 +51,12 @@ struct put_port {
 	__u32 bucket[4];	/* AF_INET6: that of the bucket that holds the port */
 };
 
+/* Datagrams to a port for which UDP runs a program at sk_lookup, which drops them. */
+struct udp_lookup {
+	__u32 port;		/* in host byte order */
+	__u32 runs;
+};
+
 /* The last IPv6 connection that a listener accepted with a SYN cookie. */
 struct cookie_child {
 	__u32 port;		/* of the listener, in host byte order */

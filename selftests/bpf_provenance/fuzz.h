@@ -11,6 +11,8 @@
  * FUZZ_SECONDS, or for a few.
  */
 #define FUZZ_TIMEOUT 300	/* FUZZ_SECONDS adds to it, see test_timeout() */
+/* Seconds for each kind of result to be seen once. */
+#define FUZZ_PATIENCE 60
 
 struct fuzz {
 	uint32_t seed;

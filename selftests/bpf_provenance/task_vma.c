@@ -2188,8 +2188,6 @@ static int fuzz_step(FIXTURE_DATA(fuzz) *self)
 	}
 }
 
-#define FUZZ_PATIENCE 60	/* seconds for each kind of sample to be seen once */
-
 static bool fuzz_saw_all(const struct fuzz_seen *seen)
 {
 	return READ_ONCE(seen->nmis) && READ_ONCE(seen->interrupts) &&
