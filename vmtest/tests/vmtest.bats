@@ -224,7 +224,7 @@ teardown()
 @test "vmtest: one test program's own TAP, and output that ends in the middle of a line" {
 	vm -- /run/selftests/bpf_provenance/contexts
 	[ "$status" = 0 ]
-	[[ $output == *"3 passed, 0 failed"* ]]
+	[[ $output =~ [1-9]" passed, 0 failed" ]]
 	vm -- printf hello
 	[ "$status" = 0 ]
 }
