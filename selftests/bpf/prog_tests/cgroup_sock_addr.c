@@ -138,6 +138,8 @@ static void test_connected_cmsg(struct cgroup_sock_addr *skel, int family)
 	if (!ASSERT_OK_FD(fd, "connect_to_fd"))
 		goto out;
 	reset(skel);
+	/* Ignored: connect() has decided on the peer. */
+	skel->bss->redirect = 1;
 
 	if (!ASSERT_EQ(send_pktinfo(fd, family), 1, "sendmsg"))
 		goto close_fd;
@@ -147,6 +149,7 @@ static void test_connected_cmsg(struct cgroup_sock_addr *skel, int family)
 	ASSERT_MEMEQ(skel->bss->user_ip, peer, sizeof(peer), "user_ip");
 	check_datagram_from(server_fd, v4 ? SOURCE4 : SOURCE6);
 close_fd:
+	skel->bss->redirect = 0;
 	close(fd);
 out:
 	close(server_fd);
@@ -221,6 +224,60 @@ out:
 	if (peer_fd >= 0)
 		close(peer_fd);
 	close(fd);
+	close(server_fd);
+}
+
+static void connect_to_mapped(struct cgroup_sock_addr *skel, int fd)
+{
+	struct sockaddr_storage addr;
+	socklen_t len;
+
+	if (!ASSERT_OK(make_sockaddr(AF_INET6, "::ffff:127.0.0.1", 9, &addr, &len), "make_sockaddr"))
+		return;
+	skel->bss->reject = 1;
+	ASSERT_EQ(connect(fd, (struct sockaddr *)&addr, len), -1, "connect_mapped");
+	ASSERT_EQ(errno, EPERM, "connect_mapped_errno");
+}
+
+static void test_bpf_bind4_connect6(struct cgroup_sock_addr *skel, int cgroup_fd)
+{
+	int server_fd, fd, one = 1;
+
+	server_fd = start_server(AF_INET6, SOCK_DGRAM, "::1", 0, 0);
+	if (!ASSERT_OK_FD(server_fd, "start_server"))
+		return;
+	reset(skel);
+	if (attach(skel->progs.bind4_in_connect6, cgroup_fd, &skel->links.bind4_in_connect6))
+		goto out;
+
+	/* The IPv6 side stays unbound, so that connect() to IPv6 works. */
+	fd = connect_to_fd(server_fd, 0);
+	if (ASSERT_OK_FD(fd, "connect_to_fd")) {
+		check_local_ip(fd, "::1");
+		close(fd);
+	}
+	ASSERT_EQ(skel->bss->runs, 1, "runs");
+	ASSERT_OK(skel->bss->bind_err, "bpf_bind");
+
+	fd = socket(AF_INET6, SOCK_STREAM, 0);
+	if (!ASSERT_OK_FD(fd, "socket"))
+		goto detach;
+	connect_to_mapped(skel, fd);
+	ASSERT_OK(skel->bss->bind_err, "bpf_bind_mapped");
+	check_local_ip(fd, "::ffff:" SOURCE4);
+	close(fd);
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	if (!ASSERT_OK_FD(fd, "socket"))
+		goto detach;
+	ASSERT_OK(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)), "v6only");
+	connect_to_mapped(skel, fd);
+	ASSERT_EQ(skel->bss->bind_err, -EINVAL, "bpf_bind_v6only");
+	close(fd);
+detach:
+	bpf_link__destroy(skel->links.bind4_in_connect6);
+	skel->links.bind4_in_connect6 = NULL;
+out:
 	close(server_fd);
 }
 
@@ -310,6 +367,8 @@ void test_cgroup_sock_addr(void)
 		test_v4mapped_send(skel);
 	if (test__start_subtest("bpf_bind4_sock6"))
 		test_bpf_bind4_sock6(skel, cgroup_fd);
+	if (test__start_subtest("bpf_bind4_connect6"))
+		test_bpf_bind4_connect6(skel, cgroup_fd);
 	if (test__start_subtest("bpf_bind_broadcast"))
 		test_bpf_bind_broadcast(skel, cgroup_fd);
 	/* Last: kernels without the check crash here. */

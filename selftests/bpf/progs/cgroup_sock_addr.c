@@ -10,6 +10,8 @@ __u32 user_family;
 __u32 user_port;
 __u32 user_ip[4];
 int bind_err;
+/* Set by the test */
+int redirect, reject;
 
 static __always_inline void record(struct bpf_sock_addr *ctx)
 {
@@ -32,6 +34,8 @@ int source_sendmsg4(struct bpf_sock_addr *ctx)
 {
 	record(ctx);
 	user_ip[0] = ctx->user_ip4;
+	if (redirect)
+		ctx->user_port = bpf_htons(9);
 	if (ctx->user_family == AF_INET)
 		ctx->msg_src_ip4 = bpf_htonl(0x7f000002);
 	return 1;
@@ -45,6 +49,8 @@ int source_sendmsg6(struct bpf_sock_addr *ctx)
 	user_ip[1] = ctx->user_ip6[1];
 	user_ip[2] = ctx->user_ip6[2];
 	user_ip[3] = ctx->user_ip6[3];
+	if (redirect)
+		ctx->user_port = bpf_htons(9);
 	if (ctx->user_family == AF_INET6) {
 		ctx->msg_src_ip6[0] = 0;
 		ctx->msg_src_ip6[1] = 0;
@@ -67,6 +73,13 @@ int bind4_and_reject(struct bpf_sock_addr *ctx)
 {
 	bind4(ctx, 0x7f000002);
 	return 0;
+}
+
+SEC("cgroup/connect6")
+int bind4_in_connect6(struct bpf_sock_addr *ctx)
+{
+	bind4(ctx, 0x7f000002);
+	return !reject;
 }
 
 SEC("cgroup/connect4")
