@@ -49,6 +49,7 @@ A result in LAST is that of the block with its hash: if the block has changed, i
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import zlib
@@ -395,14 +396,18 @@ def not_passed(printed: list[str]) -> dict[str, str]:
 def perf_case(perf: str, number: int, case: str) -> tuple[str, str]:
     """The result of that case of perf test, and its output."""
     # A mutant can remove the end of a loop.
+    run = subprocess.Popen([perf, "test", "-v", "-S", case], env=os.environ | {SWITCH.upper(): str(number)},
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           start_new_session=True)
     try:
-        run = subprocess.run([perf, "test", "-v", "-S", case], env=os.environ | {SWITCH.upper(): str(number)},
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=PERF_SECONDS)
+        output = run.communicate(timeout=PERF_SECONDS)[0]
     except subprocess.TimeoutExpired:
+        # perf runs the test in a child process.
+        os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
         return "time-out", ""
     printed: list[str] = []
-    for line in run.stdout.splitlines():
+    for line in output.splitlines():
         if end := re.match(r" *[0-9.]+: (.*?) *: (Ok|Skip|FAILED!)", line):
             if end[1] == case:
                 return end[2], "\n".join(printed)

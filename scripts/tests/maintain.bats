@@ -124,6 +124,10 @@ series_test()
 	[ "$output" = "4 pass" ]
 	run bash -c '. "$1"; all_ran "$2" other missing; verdict "$2"' - "$HOME/functions" "$HOME/log"
 	[ "$output" = "no: missing did not run" ]
+	# The name of another test may begin with that name.
+	printf '%s\n' '#9 perf test of more:OK' >"$HOME/log"
+	run bash -c '. "$1"; all_ran "$2" "perf test"; verdict "$2"' - "$HOME/functions" "$HOME/log"
+	[ "$output" = "no: perf test did not run" ]
 	printf '%s\n' '#7 other:OK' '#8 left_out:SKIP (not built)' '#9 needs_more:SKIP' >"$HOME/log"
 	run bash -c '. "$1"; verdict "$2"' - "$HOME/functions" "$HOME/log"
 	[ "$output" = "no: left_out was not built" ]

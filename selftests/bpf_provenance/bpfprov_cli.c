@@ -5444,12 +5444,12 @@ TEST_F(profile, mapping_symbols)
 	rmdir(dir);
 }
 
-/* A process that maps @file, runs it for a moment, and ends. */
+/* A process that maps @file, runs it for a moment, and ends. It stays a zombie. */
 static int spin_shortly(const char *file)
 {
+	siginfo_t info = {};
 	pid_t pid = fork();
 	struct copy c;
-	int status;
 
 	if (!pid) {
 		if (map_copy(&c, file))
@@ -5457,7 +5457,8 @@ static int spin_shortly(const char *file)
 		c.spin(1);
 		_exit(0);
 	}
-	return waitpid(pid, &status, 0) == pid && !status ? 0 : -1;
+	return waitid(P_PID, pid, &info, WEXITED | WNOWAIT) || info.si_code != CLD_EXITED ||
+	       info.si_status ? -1 : 0;
 }
 
 /*
@@ -6766,6 +6767,12 @@ TEST_F(profile, dangling_output)
 	EXPECT_TRUE(S_ISLNK(st.st_mode));
 	EXPECT_EQ(0, lstat(path, &st));
 	EXPECT_TRUE(S_ISREG(st.st_mode));
+	EXPECT_LT(0, st.st_size);
+	EXPECT_EQ(2, count_files(dir));
+	/* It stays if the next one fails. */
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-G", "there/is/none", "-o", link)));
+	tool_free(&t);
+	EXPECT_EQ(0, lstat(path, &st));
 	EXPECT_LT(0, st.st_size);
 	EXPECT_EQ(2, count_files(dir));
 	unlink(path);

@@ -1210,7 +1210,7 @@ int cmd_confine(int argc, char **argv)
 	if (!have_bpffs())
 		return BPFPROV_FAILED;
 	/* Sockets are searched below /proc. */
-	if (!is_own_proc()) {
+	if (!env.remove && !is_own_proc()) {
 		say("/proc shows another PID namespace: mount proc in this one");
 		return BPFPROV_FAILED;
 	}

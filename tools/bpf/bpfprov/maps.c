@@ -238,6 +238,11 @@ int live_thread(int pid)
 	return live;
 }
 
+bool process_ended(int pid)
+{
+	return strchr("ZX", state_of(live_thread(pid)));
+}
+
 /* As the process sees it: its symbolic links must not lead out of its root directory. */
 static int open_path(int pid, const char *path)
 {

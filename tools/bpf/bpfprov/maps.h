@@ -63,6 +63,9 @@ bool is_path_here(int pid);
  */
 int live_thread(int pid);
 
+/* Has the process ended? A zombie has. True if @pid is -1. */
+bool process_ended(int pid);
+
 /*
  * Open @path for reading, if it is a regular file of a file system for data and matches @key,
  * which may be NULL: below the root directory of @pid, which may be a container's, or here if

@@ -133,6 +133,7 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 	static char target[PATH_MAX];
 	char link[32];
 	struct stat st = {};
+	bool created = false;
 	int old, fd, err;
 	mode_t mask;
 	FILE *f;
@@ -150,6 +151,7 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 			say("%s: %s", env.output, strerror(errno));
 			return NULL;
 		}
+		created = true;
 	}
 	if (old >= 0 && fstat(old, &st)) {
 		close(old);
@@ -161,7 +163,7 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 	}
 	if (old >= 0 && S_ISREG(st.st_mode) && find_path(old, &st, target, sizeof(target))) {
 		env.output = target;
-		*is_new = err == ENOENT;
+		*is_new = created;
 	}
 	if (old < 0 || env.output == target) {
 		if ((size_t)snprintf(temp, size, "%s.XXXXXX", env.output) >= size) {
@@ -526,8 +528,11 @@ int cmd_profile(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	/* Fail before sampling. */
 	out = open_output(temp, sizeof(temp), &is_new);
-	if (!out)
+	if (!out) {
+		if (is_new)
+			unlink(env.output);
 		return BPFPROV_FAILED;
+	}
 	if (!have_cap(CAP_SYS_ADMIN))
 		say("%sreduced:%s without CAP_SYS_ADMIN, BPF programs that are loaded already have no ID, and files of other users may not be readable",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));

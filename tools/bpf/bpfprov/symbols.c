@@ -130,11 +130,6 @@ struct binary *binary_get(const uint8_t *id, size_t len)
 	return b;
 }
 
-static bool has_ended(int pid)
-{
-	return pid < 0 || (kill(pid, 0) && errno == ESRCH);
-}
-
 /*
  * Make room for another place at index 1. At the end, a process that still runs gives access to
  * the file. That can be an earlier one only, as a server in a container for which programs run
@@ -142,11 +137,9 @@ static bool has_ended(int pid)
  */
 static void make_room(struct binary *b)
 {
-	struct place *last = &b->places[1], *between = &b->places[2];
+	struct place *last = &b->places[1], *between = &b->places[2], old = *last;
 
-	struct place old = *last;
-
-	if (last->path && (!between->path || has_ended(between->pid))) {
+	if (last->path && (!between->path || process_ended(between->pid))) {
 		old = *between;
 		*between = *last;
 	}
