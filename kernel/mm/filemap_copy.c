@@ -220,8 +220,8 @@ static bool valid_range(loff_t pos, size_t len)
  *		gain if these are pinned to be read
  *
  * Takes no locks, and no references that outlast the call, except a last one until an
- * irq_work drops it. Starts no I/O, and never retries. The contents can change while they are being copied, as under any read
- * of the page cache.
+ * irq_work drops it. Starts no I/O, and never retries. The contents can change while
+ * they are being copied, as under any read of the page cache.
  *
  * On 64-bit, bytes past the end of the file are not copied. On 32-bit, reading the
  * size could wait for the task that an NMI has interrupted: there, zeros up to the

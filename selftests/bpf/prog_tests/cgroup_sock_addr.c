@@ -232,7 +232,8 @@ static void connect_to_mapped(struct cgroup_sock_addr *skel, int fd)
 	struct sockaddr_storage addr;
 	socklen_t len;
 
-	if (!ASSERT_OK(make_sockaddr(AF_INET6, "::ffff:127.0.0.1", 9, &addr, &len), "make_sockaddr"))
+	if (!ASSERT_OK(make_sockaddr(AF_INET6, "::ffff:127.0.0.1", 9, &addr, &len),
+		       "make_sockaddr"))
 		return;
 	skel->bss->reject = 1;
 	ASSERT_EQ(connect(fd, (struct sockaddr *)&addr, len), -1, "connect_mapped");

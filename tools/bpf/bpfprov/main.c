@@ -87,8 +87,8 @@ int main(int argc, char **argv)
 	int fd, first = 0;
 
 	/*
-	 * A file must not get the number of a standard stream that is closed: it would get the messages.
-	 * Reading and writing still fail.
+	 * A file must not get the number of a standard stream that is closed: it would get the
+	 * messages. Reading and writing still fail.
 	 */
 	do
 		fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);

@@ -39,8 +39,8 @@ struct binary {
 	size_t len;			/* of the build ID; 0: id is a struct file_key */
 	char *name;
 	/*
-	 * The first one, which is shown, the latest, and one in between. Any user can copy a file and
-	 * remove the copy. The path is NULL if there is none.
+	 * The first one, which is shown, the latest, and one in between. Any user can copy a file
+	 * and remove the copy. The path is NULL if there is none.
 	 */
 	struct place places[3];
 	enum { UNTRIED, NOT_FOUND, NOT_READABLE, TOO_LARGE, FOUND } state;
@@ -258,7 +258,7 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 		return false;
 	pid = fork();
 	if (!pid) {
-		/* It must not outlive this process, nor ignore the signals that this one ignores. */
+		/* It must not outlive this process, nor ignore the signals that this one does. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (i = 0; i < ARRAY_LEN(signals); i++)
 			signal(signals[i], SIG_DFL);
