@@ -58,8 +58,12 @@ int open_result;
 int opening_nowait_result;
 unsigned char open_id[24];
 
-/* The same in hooks with the inode locked, or while @freed_inode_nr is freed. */
+/*
+ * The same in hooks with the inode locked, or while @freed_inode_nr is freed. Other mapped files
+ * can have the same inode number on another device.
+ */
 int locked_runs[LOCKED_HOOKS], locked_results[LOCKED_HOOKS];
+u32 locked_dev;
 u64 freed_inode_nr;
 
 /* A folio that a program reads while another thread removes it from the page cache. */
@@ -357,7 +361,8 @@ static __always_inline int at_locked(enum locked_hook hook)
 
 	bpf_for_each(task_vma, vma, bpf_get_current_task_btf(), 0) {
 		file = vma->vm_file;
-		if (!file || file->f_inode->i_ino != inode_nr)
+		if (!file || file->f_inode->i_ino != inode_nr ||
+		    file->f_inode->i_sb->s_dev != locked_dev)
 			continue;
 		locked_results[hook] = bpf_file_build_id(file, open_id, sizeof(open_id));
 		locked_runs[hook]++;

@@ -1095,6 +1095,7 @@ static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(fa
 TEST_F(faults, inode_locked)
 {
 	struct buildid__bss *bss = self->skel->bss;
+	struct stat st;
 	int i;
 
 	if (!has_cache())
@@ -1105,6 +1106,9 @@ TEST_F(faults, inode_locked)
 	bpf_program__set_autoload(self->skel->progs.on_getxattr, true);
 	load(_metadata, self, self->skel->progs.on_setattr, self->skel->progs.on_inode_free);
 	new_file(_metadata, self, 256);
+	ASSERT_EQ(0, fstat(self->fd, &st));
+	/* MKDEV() of the kernel */
+	bss->locked_dev = major(st.st_dev) << 20 | minor(st.st_dev);
 	map_file(_metadata, self, PAGE);
 	ASSERT_EQ(0, page_out(self->map));
 	call_locked_hooks(_metadata, self, 0700);
