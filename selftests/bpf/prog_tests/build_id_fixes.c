@@ -373,7 +373,6 @@ static void subtest_memory_error(void)
 unmap:
 	munmap(header, page_sz);
 	munmap(map, page_sz);
-destroy:
 	build_id_fixes__destroy(skel);
 close_fd:
 	close(fd);
