@@ -312,6 +312,19 @@ static void end_process(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/*
+ * fork() into a new PID namespace, where /proc still shows the one outside. The child must not use
+ * ASSERT_EQ(), which would run the teardown in it, and ends with _exit().
+ */
+static pid_t fork_in_pid_namespace(void)
+{
+	pid_t child = unshare(CLONE_NEWPID) ? -1 : fork();
+
+	if (!child)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return child;
+}
+
 /* A spinning process, of a file that no other process uses. */
 struct target {
 	char dir[PATH_MAX - 64], exe[PATH_MAX - 32];
@@ -1558,11 +1571,9 @@ TEST_F(events, own_proc)
 	struct tool t;
 	pid_t child;
 
-	ASSERT_EQ(0, unshare(CLONE_NEWPID));
-	child = fork();
+	child = fork_in_pid_namespace();
+	ASSERT_LE(0, child);
 	if (!child) {
-		/* No ASSERT_EQ(): it would run the teardown in this child process. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getpid() != 1 ||
 		    tool_start_to(&t, NULL, false, ARGS("events", "--json")) ||
 		    !tool_says(&t, "listening"))
@@ -4051,6 +4062,139 @@ TEST_F(confine, too_few_files)
 	tool_free(&t);
 }
 
+/* A connect() that waits in the kernel, after its hook and the choice of a port. */
+struct half_connect {
+	struct bpfprov_cli *skel;
+	union addr to;
+	socklen_t len;
+	int s, ret;
+};
+
+static void *half_connect(void *arg)
+{
+	struct half_connect *h = arg;
+
+	h->skel->bss->target = gettid();
+	h->ret = connect(h->s, &h->to.sa, h->len) ? -errno : 0;
+	return NULL;
+}
+
+/*
+ * Between the hook of connect() and the connection, another thread connects the socket to exempt
+ * localhost: the first connection is still made from the cgroup's address.
+ */
+TEST_F(confine, allow_localhost_race)
+{
+	static const char * const remotes[] = { ADDR2, "::ffff:" ADDR2, ADDR2_6 };
+	struct bpfprov_cli *skel = bpfprov_cli__open();
+	struct half_connect h = { .skel = skel };
+	pthread_t thread;
+	struct exempt e;
+	union addr a;
+	socklen_t len;
+	double end;
+	int remote;
+	size_t i;
+
+	ASSERT_NE(NULL, skel);
+	bpf_program__set_autoload(skel->progs.on_query, false);
+	bpf_program__set_autoload(skel->progs.on_udp_connect, true);
+	bpf_program__set_autoload(skel->progs.on_udpv6_connect, true);
+	ASSERT_EQ(0, bpfprov_cli__load(skel));
+	ASSERT_EQ(0, bpfprov_cli__attach(skel));
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	ASSERT_EQ(0, add_address6(ADDR2_6));
+	for (i = 0; i < ARRAY_LEN(exempts); i++) {
+		remote = udp_on(i == 2 ? ADDR2_6 : ADDR2, 53);
+		ASSERT_LE(0, remote);
+		exempt_start(_metadata, &e, i, ARGS("confine", CGROUP, EXEMPT));
+		skel->bss->waiting = false;
+		skel->bss->filled = false;
+		h.len = make_addr(&h.to, remotes[i], 53);
+		h.s = socket(h.to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_LE(0, h.s);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, half_connect, &h));
+		for (end = now() + 10 * timeout_scale();
+		     !READ_ONCE(skel->bss->waiting) && now() < end;)
+			sched_yield();
+		ASSERT_TRUE(skel->bss->waiting);
+		EXPECT_EQ(0, connect(h.s, &unspec, sizeof(unspec)));
+		EXPECT_EQ(0, connect(h.s, &e.a.sa, e.len)) TH_LOG("%s", strerror(errno));
+		WRITE_ONCE(skel->bss->filled, true);
+		ASSERT_EQ(0, pthread_join(thread, NULL));
+		EXPECT_TRUE(skel->bss->filled_first);
+		EXPECT_EQ(0, h.ret);
+		len = sizeof(a);
+		ASSERT_EQ(0, getpeername(h.s, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, remotes[i]));
+		EXPECT_STREQ(i == 2 ? ADDR1_6 : ADDR1, source_at(remote, h.s, NULL, 0));
+		close(h.s);
+		exempt_end(_metadata, &e);
+		close(remote);
+	}
+	bpfprov_cli__destroy(skel);
+}
+
+/*
+ * A socket with the cgroup's own address connects from there to exempt localhost, and one with
+ * another address, from before the policy, does not connect. A ping socket has no port to compare:
+ * it gets the cgroup's own address.
+ */
+TEST_F(confine, allow_localhost_bound)
+{
+	static const struct {
+		const char *any, *own;
+		int protocol;
+	} families[] = {
+		{ "0.0.0.0", ADDR1, IPPROTO_ICMP },
+		{ "::", ADDR1_6, IPPROTO_ICMPV6 },
+	};
+	static const char * const exempt[] = { "127.0.0.53", "::1" };
+	int early[2], s, i, one = 1;
+	socklen_t len;
+	struct tool t;
+	union addr a;
+
+	ASSERT_EQ(0, write_value("/proc/sys/net/ipv4/ping_group_range", "0 0"));
+	ASSERT_EQ(0, add_address6(ADDR1_6));
+	ASSERT_EQ(0, add_address6(ADDR2_6));
+	early[0] = udp_on(ADDR2, 0);
+	early[1] = udp_on(ADDR2_6, 0);
+	ASSERT_LE(0, early[1]);
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, EXEMPT)));
+	tool_free(&t);
+	for (i = 0; i < 2; i++) {
+		len = make_addr(&a, exempt[i], 53);
+		EXPECT_EQ(-1, connect(early[i], &a.sa, len));
+		EXPECT_EQ(EPERM, errno);
+		close(early[i]);
+
+		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		ASSERT_EQ(0, setsockopt(s, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one)));
+		len = make_addr(&a, families[i].any, 0);
+		ASSERT_EQ(0, bind(s, &a.sa, len));
+		len = make_addr(&a, exempt[i], 53);
+		EXPECT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(s, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, families[i].own));
+		close(s);
+
+		/* Other kernels have no hooks for ping sockets, which are refused. */
+		s = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, families[i].protocol);
+		EXPECT_EQ(has_autobind(), s >= 0);
+		if (s < 0)
+			continue;
+		len = make_addr(&a, exempt[i], 53);
+		EXPECT_EQ(0, connect(s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(s, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, families[i].own))
+			TH_LOG("a ping socket sends from localhost");
+		close(s);
+	}
+}
+
 /* With /proc of another PID namespace, sockets would be searched in other processes. */
 TEST_F(confine, own_proc)
 {
@@ -4058,11 +4202,9 @@ TEST_F(confine, own_proc)
 	struct tool t;
 	pid_t child;
 
-	ASSERT_EQ(0, unshare(CLONE_NEWPID));
-	child = fork();
+	child = fork_in_pid_namespace();
+	ASSERT_LE(0, child);
 	if (!child) {
-		/* No ASSERT_EQ(): it would run the teardown in this child process. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
 		EXPECT_NE(NULL, strstr(t.errors, "another PID namespace")) TH_LOG("%s", t.errors);
 		_exit(_metadata->exit_code);
@@ -5274,14 +5416,15 @@ enum fate { STAYS, LINK, PROC };
 static void spin_elsewhere(const char *dir, const char *file, const char *other, enum fate fate,
 			   int ready)
 {
-	double end = now() + 1;
 	struct copy c;
+	double end;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    mount("tmpfs", dir, "tmpfs", 0, NULL) || copy_file("/proc/self/exe", file) ||
 	    change_build_id(file) || map_copy(&c, file))
 		_exit(1);
+	end = now() + 1;
 	while (now() < end)
 		c.spin(1000000);
 	if (fate != STAYS && munmap(c.image, c.size))
@@ -5591,12 +5734,13 @@ enum reuse { KEPT, REUSED, MAPPED };
  */
 static void spin_reused(const char *file, enum reuse reuse, int ready)
 {
-	double end = now() + 1;
 	struct copy c;
+	double end;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (map_copy(&c, file))
 		_exit(1);
+	end = now() + 1;
 	while (now() < end)
 		c.spin(1000000);
 	/* Nothing else gets this address, at which samples may still be looked up. */
@@ -6686,6 +6830,24 @@ TEST_F(profile, pid_namespace)
 	EXPECT_LT(20, counts[1]);
 	close(fds[0]);
 	close(fds[1]);
+}
+
+/* With /proc of another PID namespace, the files of other processes would be read. */
+TEST_F(profile, own_proc)
+{
+	int status = -1;
+	struct tool t;
+	pid_t child;
+
+	child = fork_in_pid_namespace();
+	ASSERT_LE(0, child);
+	if (!child) {
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("profile", "-d", "1")));
+		EXPECT_NE(NULL, strstr(t.errors, "another PID namespace")) TH_LOG("%s", t.errors);
+		_exit(_metadata->exit_code);
+	}
+	waitpid(child, &status, 0);
+	EXPECT_EQ(0, status);
 }
 
 /* Closing the terminal acts like Ctrl-C: it leaves the profile and no other file. */

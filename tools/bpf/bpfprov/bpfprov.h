@@ -74,6 +74,9 @@ int load_status(int err);
 /* Does /proc show the PID namespace of this process? */
 bool is_own_proc(void);
 
+/* Does /proc show the PID namespace of this process? If not, print that. */
+bool have_own_proc(void);
+
 /* argp_parse() with this program's exit codes. Ends the program on bad arguments. */
 void parse_args(const struct argp *argp, int argc, char **argv);
 

@@ -79,10 +79,20 @@ static __always_inline bool is_localhost6(const struct words *a)
 	return !a->w[0] && !a->w[1] && !a->w[2] && a->w[3] == bpf_htonl(1);
 }
 
+static __always_inline bool is_localhost(const struct words *a)
+{
+	return is_mapped(a) ? is_localhost4(a->w[3]) : is_localhost6(a);
+}
+
 static __always_inline bool is_own6(const struct policy *p, const struct words *a)
 {
 	return p->has_ip6 && a->w[0] == p->ip6[0] && a->w[1] == p->ip6[1] &&
 	       a->w[2] == p->ip6[2] && a->w[3] == p->ip6[3];
+}
+
+static __always_inline bool is_own(const struct policy *p, const struct words *a)
+{
+	return p && (is_mapped(a) ? a->w[3] == p->ip4 : is_own6(p, a));
 }
 
 /* Is it from the previous policy, set by a hook that ran before the update? */
@@ -397,9 +407,18 @@ static __always_inline bool is_bound_to4(const struct bpf_sock_addr *ctx, __u32 
 	return is_mapped(&a) && a.w[3] == ip;
 }
 
+/* The exemption can name a port, which a ping or raw socket does not have. */
+static __always_inline bool has_ports(const struct bpf_sock_addr *ctx)
+{
+	return ctx->type != SOCK_RAW && ctx->protocol != IPPROTO_ICMP &&
+	       ctx->protocol != IPPROTO_ICMPV6;
+}
+
 /*
  * Source for a destination that is exempt by --allow-localhost: localhost, which servers may
- * require. A bound socket keeps its address.
+ * require. A socket that has the cgroup's own address keeps it, even if it has no port yet.
+ * Datagram sockets are locked for the hook, for the port, and to connect, so another thread may be
+ * about to connect it elsewhere. Any other address is from before the policy.
  */
 static __always_inline int local_source(const struct policy *p, struct bpf_sock_addr *ctx,
 					bool is_ip4, bool from_mapped)
@@ -409,12 +428,19 @@ static __always_inline int local_source(const struct policy *p, struct bpf_sock_
 		.sin_addr.s_addr = bpf_htonl(INADDR_LOOPBACK),
 	};
 	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+	struct words a;
 
 	if (!ctx->sk)
 		return REFUSE;
-	if (is_bound(ctx))
+	a = bound6(ctx->sk);
+	if (is_ip4 ? is_bound_to4(ctx, p->ip4) : is_own6(p, &a))
 		return ALLOW;
-	if ((ctx->type == SOCK_DGRAM || ctx->type == SOCK_RAW) &&
+	if (is_bound(ctx)) {
+		if (ctx->family == AF_INET)
+			a = mapped(ctx->sk->src_ip4);
+		return is_localhost(&a) ? ALLOW : REFUSE;
+	}
+	if (ctx->type == SOCK_DGRAM &&
 	    !bpf_sk_storage_get(&local, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		return REFUSE;
 	if (is_ip4 && !from_mapped)
@@ -576,7 +602,7 @@ int connect4(struct bpf_sock_addr *ctx)
 
 	if (!p || !p->has_ip4)
 		return REFUSE;
-	if (redirect4(p, ctx))
+	if (redirect4(p, ctx) && has_ports(ctx))
 		return local_source(p, ctx, true, false);
 	return source4(p, ctx, false);
 }
@@ -590,7 +616,7 @@ int connect6(struct bpf_sock_addr *ctx)
 
 	if (!p || (ip4 ? !p->has_ip4 : !p->has_ip6))
 		return REFUSE;
-	if (redirect6(p, ctx))
+	if (redirect6(p, ctx) && has_ports(ctx))
 		return local_source(p, ctx, ip4, true);
 	return ip4 ? source4(p, ctx, true) : source6(p, ctx);
 }
@@ -675,30 +701,24 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 }
 
 /*
- * A datagram or raw socket with the source that local_source() set receives from its peer
- * only: without a peer it would be a server on localhost. Sockets that were bound to
- * localhost before the policy keep receiving, and so do those that have the cgroup's own
- * address, which can be one of localhost.
+ * A datagram socket with the source that local_source() set receives from its peer only: without a
+ * peer it would be a server on localhost. Sockets that were bound to localhost before the policy
+ * keep receiving, and so do those that have the cgroup's own address, which can be one of
+ * localhost.
  */
 SEC("cgroup_skb/ingress")
 int ingress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
-	const struct policy *p;
 	struct words a;
-	bool ip4;
 
 	if (!sk || sk->state == BPF_TCP_ESTABLISHED)
 		return ALLOW;
 	sk = bpf_sk_fullsock(sk);
-	if (!sk || (sk->type != SOCK_DGRAM && sk->type != SOCK_RAW))
+	if (!sk || sk->type != SOCK_DGRAM)
 		return ALLOW;
 	a = sk->family == AF_INET6 ? bound6(sk) : mapped(sk->src_ip4);
-	ip4 = is_mapped(&a);
-	if (ip4 ? !is_localhost4(a.w[3]) : !is_localhost6(&a))
-		return ALLOW;
-	p = get_policy();
-	if (p && (ip4 ? a.w[3] == p->ip4 : is_own6(p, &a)))
+	if (!is_localhost(&a) || is_own(get_policy(), &a))
 		return ALLOW;
 	return !bpf_sk_storage_get(&local, sk, NULL, 0);
 }

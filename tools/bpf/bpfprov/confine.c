@@ -92,7 +92,7 @@ static bool parse_ip(const char *s, __u32 ip[4], bool *is_ip4)
 	if (inet_pton(AF_INET6, s, ip) != 1)
 		return false;
 	/* Refuse any, mapped, multicast, and link-local, which needs an interface. */
-	return (ip[0] || ip[1] || (ip[2] && ip[2] != htonl(0xffff)) || ntohl(ip[3]) == 1) &&
+	return (ip[0] || ip[1] || (ip[2] ? ip[2] != htonl(0xffff) : ntohl(ip[3]) == 1)) &&
 	       (ntohl(ip[0]) >> 24) != 0xff && (ntohl(ip[0]) >> 22) != 0xfe80 >> 6;
 }
 
@@ -1210,10 +1210,8 @@ int cmd_confine(int argc, char **argv)
 	if (!have_bpffs())
 		return BPFPROV_FAILED;
 	/* Sockets are searched below /proc. */
-	if (!env.remove && !is_own_proc()) {
-		say("/proc shows another PID namespace: mount proc in this one");
+	if (!env.remove && !have_own_proc())
 		return BPFPROV_FAILED;
-	}
 	if (env.self) {
 		if (own_cgroup(own, sizeof(own))) {
 			say("this process is not in a cgroup v2");

@@ -259,11 +259,13 @@ static void print_text(const struct event *e, const char *comm)
 	}
 }
 
+static bool own_proc;	/* /proc shows the PID namespace of this process */
+
 static void print_event(const struct event *e)
 {
 	char comm[64] = "";
 
-	if (e->has_pid && is_own_proc())
+	if (e->has_pid && own_proc)
 		comm_of(e->pid, comm, sizeof(comm));
 	if (env.json)
 		print_json(e, comm);
@@ -683,6 +685,7 @@ static int follow(void)
 	uint64_t end, now, lost;
 	int err, marker = -1;
 
+	own_proc = is_own_proc();
 	stream.subprog = has_feature(BPF_SUBPROG);
 	if (!stream.subprog)
 		say_reduced(BPF_SUBPROG,

@@ -514,10 +514,8 @@ int cmd_profile(int argc, char **argv)
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
-	if (!is_own_proc()) {
-		say("/proc shows another PID namespace: mount proc in this one");
+	if (!have_own_proc())
 		return BPFPROV_FAILED;
-	}
 	if (env.pid) {
 		pidfd = open_process(env.pid, &rc);
 		if (pidfd < 0)
@@ -527,12 +525,10 @@ int cmd_profile(int argc, char **argv)
 	/* If the reader of stderr ends, the profile is still written to its file. */
 	signal(SIGPIPE, SIG_IGN);
 	/* Fail before sampling. */
+	rc = BPFPROV_FAILED;
 	out = open_output(temp, sizeof(temp), &is_new);
-	if (!out) {
-		if (is_new)
-			unlink(env.output);
-		return BPFPROV_FAILED;
-	}
+	if (!out)
+		goto undo;
 	if (!have_cap(CAP_SYS_ADMIN))
 		say("%sreduced:%s without CAP_SYS_ADMIN, BPF programs that are loaded already have no ID, and files of other users may not be readable",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
@@ -545,6 +541,7 @@ int cmd_profile(int argc, char **argv)
 	rc = run(out, temp, pidfd);
 	if (rc && *temp)
 		unlink(temp);
+undo:
 	if (rc && is_new)
 		unlink(env.output);
 	if (pidfd >= 0)

@@ -315,17 +315,17 @@ static int open_debug(struct binary *b, char *path, size_t size)
 }
 
 /*
- * May a path be opened here, without the process that mapped it? Not while one of them runs that
- * has other mounts.
+ * May the paths be opened here, without the processes that mapped them? Not while one of them
+ * runs that has other mounts.
  */
-static bool is_here(const struct binary *b, const struct place *at)
+static bool are_here(const struct binary *b)
 {
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(b->places); i++)
 		if (b->places[i].path && b->places[i].pid > 0 && !is_path_here(b->places[i].pid))
 			return false;
-	return at->pid > 0;
+	return true;
 }
 
 /* Open the file that the process mapped at @at. Returns a descriptor and its path, or -1. */
@@ -350,13 +350,15 @@ static int find_file(struct binary *b, char *path, size_t size)
 {
 	char hex[2 * BUILD_ID_MAX + 1];
 	const struct place *at;
+	bool here;
 	int fd = -1;
 
 	for (at = b->places; at < b->places + ARRAY_LEN(b->places) && fd < 0; at++)
 		if (at->path)
 			fd = find_mapped(b, at, path, size);
-	for (at = b->places; at < b->places + ARRAY_LEN(b->places) && fd < 0; at++) {
-		if (!at->path || !is_here(b, at))
+	here = fd < 0 && are_here(b);
+	for (at = b->places; here && at < b->places + ARRAY_LEN(b->places) && fd < 0; at++) {
+		if (!at->path || at->pid <= 0)
 			continue;
 		snprintf(path, size, "%s", at->path);
 		fd = open_if_it(b, 0, path, at);
@@ -403,7 +405,7 @@ static int open_link(struct binary *b, const struct place *at, const char *link,
 		snprintf(path, size, formats[i], dir, at->path, link);
 		if (i && at->pid > 0)
 			fd = open_if(b, at->pid, path, NULL);
-		if (fd < 0 && (!i || is_here(b, at)))
+		if (fd < 0 && (!i || (at->pid > 0 && are_here(b))))
 			fd = open_if(b, 0, path, NULL);
 		if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
 			close(fd);

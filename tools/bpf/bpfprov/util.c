@@ -241,6 +241,14 @@ bool is_own_proc(void)
 	return atoi(self) == getpid();
 }
 
+bool have_own_proc(void)
+{
+	if (is_own_proc())
+		return true;
+	say("/proc shows another PID namespace: mount proc in this one");
+	return false;
+}
+
 void parse_args(const struct argp *argp, int argc, char **argv)
 {
 	argp_err_exit_status = BPFPROV_USAGE;
