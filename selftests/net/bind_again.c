@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -259,13 +260,16 @@ TEST_F(bind_again, fails)
 
 TEST_F(bind_again, fails_no_port)
 {
-	/* Ping sockets ignore the option. */
-	if (variant->protocol)
-		return;
-
 	ASSERT_EQ(0, setsockopt(self->fd, SOL_IP, IP_BIND_ADDRESS_NO_PORT,
 				&one, sizeof(one)));
 	ASSERT_EQ(0, bind_to(self->fd, variant->first, 0));
+	if (variant->protocol) {
+		/* Ping sockets ignore the option. */
+		EXPECT_EQ(-1, bind_to(self->fd, variant->second, 0));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_STREQ(variant->first, local_ip(self->fd));
+		return;
+	}
 	bind_second_fails(_metadata, self, variant);
 }
 
@@ -281,17 +285,20 @@ TEST_F(bind_again, any)
 	EXPECT_STREQ(variant->any, local_ip(self->fd));
 }
 
-/* AF_UNSPEC with INADDR_ANY is an IPv4 address. */
+/* AF_UNSPEC with INADDR_ANY is an IPv4 address, and no IPv6 address. */
 TEST_F(bind_again, any_unspec)
 {
-	struct sockaddr_in addr = { .sin_family = AF_UNSPEC };
-
-	if (variant->family != AF_INET)
-		return;
+	union addr addr = {};
 
 	bind_first(_metadata, self, variant);
-	ASSERT_EQ(0, bind(self->fd, (struct sockaddr *)&addr, sizeof(addr)));
-	EXPECT_STREQ(variant->any, local_ip(self->fd));
+	if (variant->family == AF_INET) {
+		ASSERT_EQ(0, bind(self->fd, &addr.sa, sizeof(addr.v4)));
+		EXPECT_STREQ(variant->any, local_ip(self->fd));
+	} else {
+		EXPECT_EQ(-1, bind(self->fd, &addr.sa, sizeof(addr.v6)));
+		EXPECT_EQ(EAFNOSUPPORT, errno);
+		EXPECT_STREQ(variant->first, local_ip(self->fd));
+	}
 }
 
 static int bound_device(int fd)
@@ -417,6 +424,14 @@ static int bind_v6_clear_v6only(struct __test_metadata *_metadata, int type,
 	return fd;
 }
 
+static ssize_t send_to(int fd, const char *ip, __u16 port)
+{
+	union addr addr;
+	socklen_t len = make_addr(&addr, ip, port);
+
+	return sendto(fd, "x", 1, 0, &addr.sa, len);
+}
+
 TEST(tcp_v6_to_v4mapped)
 {
 	int fd, peer;
@@ -467,6 +482,67 @@ TEST(udp_v6_to_v4mapped)
 			close(fd);
 		}
 	close(peer);
+}
+
+/* Does @to receive a datagram that is sent to 127.0.0.6 and its port? If not, the sender gets
+ * ECONNREFUSED.
+ */
+static bool receives_at_no_ipv4(struct __test_metadata *_metadata, int to, int from)
+{
+	struct pollfd fds[] = {
+		{ .fd = to, .events = POLLIN },
+		{ .fd = from },
+	};
+	bool received;
+	char c;
+
+	ASSERT_EQ(0, connect_to(from, "127.0.0.6", local_port(to)));
+	ASSERT_EQ(1, send(from, "x", 1, 0));
+	ASSERT_LT(0, poll(fds, 2, 10000));
+	received = recv(to, &c, 1, MSG_DONTWAIT) == 1;
+	if (!received) {
+		EXPECT_EQ(-1, recv(from, &c, 1, MSG_DONTWAIT));
+		EXPECT_EQ(ECONNREFUSED, errno);
+	}
+	return received;
+}
+
+TEST(udp_v6_receives_no_ipv4)
+{
+	int from, fd;
+
+	setup_netns(_metadata);
+
+	/* Bound to an IPv6 address; sending selects a port. */
+	from = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, from);
+	fd = bind_v6_clear_v6only(_metadata, SOCK_DGRAM, "2001:db8::2");
+	ASSERT_EQ(1, send_to(fd, "2001:db8::3", 9));
+	ASSERT_NE(0, local_port(fd));
+	EXPECT_FALSE(receives_at_no_ipv4(_metadata, fd, from));
+	close(fd);
+	close(from);
+
+	/* Connected over IPv6. */
+	from = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, from);
+	ASSERT_EQ(0, bind_to(from, "127.0.0.6", 9));
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect_to(fd, "2001:db8::3", 9));
+	EXPECT_FALSE(receives_at_no_ipv4(_metadata, fd, from));
+	close(fd);
+	close(from);
+
+	/* Control: 127.0.0.6 can be the address of a socket. */
+	from = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, from);
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind_to(fd, "::ffff:127.0.0.6", 0));
+	EXPECT_TRUE(receives_at_no_ipv4(_metadata, fd, from));
+	close(fd);
+	close(from);
 }
 
 TEST_HARNESS_MAIN

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
@@ -45,6 +46,7 @@ FIXTURE_SETUP(rthdr)
 {
 	if (unshare(CLONE_NEWNET))
 		SKIP(return, "needs CAP_SYS_ADMIN for a network namespace");
+	ASSERT_EQ(0, system("ip link set dev lo up"));
 	self->header.hdr.hdrlen = 2;
 	self->header.addr = in6addr_loopback;
 	self->fd = socket(AF_INET6, SOCK_DGRAM, 0);

@@ -129,3 +129,36 @@ int BPF_PROG(sample_reclaim)
 					  BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
 	return 0;
 }
+
+/* No file yet, or no longer */
+static void read_backing_file(struct file *file)
+{
+	struct bpf_dynptr ptr;
+	char c;
+
+	if (!bpf_dynptr_from_file(file, 0, &ptr))
+		read_res = bpf_dynptr_read(&c, sizeof(c), &ptr, 0, 0);
+	bpf_dynptr_file_discard(&ptr);
+}
+
+SEC("?lsm/backing_file_alloc")
+int BPF_PROG(read_new_file, struct file *backing_file)
+{
+	read_backing_file(backing_file);
+	return 0;
+}
+
+SEC("?lsm/backing_file_free")
+int BPF_PROG(read_freed_file, struct file *backing_file)
+{
+	read_backing_file(backing_file);
+	return 0;
+}
+
+/* Control */
+SEC("?lsm/mmap_backing_file")
+int BPF_PROG(read_mapped_file, struct vm_area_struct *vma, struct file *backing_file)
+{
+	read_backing_file(backing_file);
+	return 0;
+}
