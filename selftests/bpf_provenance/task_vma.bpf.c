@@ -1189,7 +1189,6 @@ SEC("?tp_btf/sys_enter")
 int BPF_PROG(walk_past_end, struct pt_regs *regs, long id)
 {
 	struct bpf_iter_task_vma it;
-	int i, j;
 
 	if (!on_target() || id != sample_nr)
 		return 0;
@@ -1197,12 +1196,7 @@ int BPF_PROG(walk_past_end, struct pt_regs *regs, long id)
 	while (bpf_iter_task_vma_next(&it))
 		seen.nr_vmas++;
 	at_end = true;
-	bpf_for(i, 0, 100)
-		bpf_for(j, 0, 1 << 20)
-			if (*(volatile bool *)&mapped)
-				goto mapped_above;
-mapped_above:
-	mapped_in_time = mapped;
+	mapped_in_time = becomes_true(&mapped);
 	after_end = (__u64)bpf_iter_task_vma_next(&it);
 	bpf_iter_task_vma_destroy(&it);
 	return 0;
