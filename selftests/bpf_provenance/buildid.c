@@ -1994,6 +1994,10 @@ TEST_F(cache, mapped_to_read)
 	void *map;
 
 	new_file(_metadata, &self->f, 256);
+	/* Files that are open for write are not cached. */
+	close(self->f.fd);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
 	map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);
 	ASSERT_NE(MAP_FAILED, map);
 	EXPECT_EQ(0, events->fills);
