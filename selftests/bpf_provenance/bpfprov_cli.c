@@ -325,6 +325,23 @@ static pid_t fork_in_pid_namespace(void)
 	return child;
 }
 
+static void refuses_foreign_proc(struct __test_metadata *_metadata, char **args)
+{
+	int status = -1;
+	struct tool t;
+	pid_t child;
+
+	child = fork_in_pid_namespace();
+	ASSERT_LE(0, child);
+	if (!child) {
+		EXPECT_EQ(FAILED, tool_run(&t, args));
+		EXPECT_NE(NULL, strstr(t.errors, "another PID namespace")) TH_LOG("%s", t.errors);
+		_exit(_metadata->exit_code);
+	}
+	waitpid(child, &status, 0);
+	EXPECT_EQ(0, status);
+}
+
 /* A spinning process, of a file that no other process uses. */
 struct target {
 	char dir[PATH_MAX - 64], exe[PATH_MAX - 32];
@@ -4198,19 +4215,7 @@ TEST_F(confine, allow_localhost_bound)
 /* With /proc of another PID namespace, sockets would be searched in other processes. */
 TEST_F(confine, own_proc)
 {
-	int status = -1;
-	struct tool t;
-	pid_t child;
-
-	child = fork_in_pid_namespace();
-	ASSERT_LE(0, child);
-	if (!child) {
-		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
-		EXPECT_NE(NULL, strstr(t.errors, "another PID namespace")) TH_LOG("%s", t.errors);
-		_exit(_metadata->exit_code);
-	}
-	waitpid(child, &status, 0);
-	EXPECT_EQ(0, status);
+	refuses_foreign_proc(_metadata, ARGS("confine", "--show"));
 }
 
 /* A user with a delegated cgroup chooses the names of those below it. */
@@ -6835,19 +6840,7 @@ TEST_F(profile, pid_namespace)
 /* With /proc of another PID namespace, the files of other processes would be read. */
 TEST_F(profile, own_proc)
 {
-	int status = -1;
-	struct tool t;
-	pid_t child;
-
-	child = fork_in_pid_namespace();
-	ASSERT_LE(0, child);
-	if (!child) {
-		EXPECT_EQ(FAILED, tool_run(&t, ARGS("profile", "-d", "1")));
-		EXPECT_NE(NULL, strstr(t.errors, "another PID namespace")) TH_LOG("%s", t.errors);
-		_exit(_metadata->exit_code);
-	}
-	waitpid(child, &status, 0);
-	EXPECT_EQ(0, status);
+	refuses_foreign_proc(_metadata, ARGS("profile", "-d", "1"));
 }
 
 /* Closing the terminal acts like Ctrl-C: it leaves the profile and no other file. */

@@ -456,9 +456,7 @@ TEST(udp_v6_to_v4mapped)
 {
 	static const char * const sources[] = { "2001:db8::2", "ff0e::1" };
 	static const char * const peers[] = { "::ffff:127.0.0.1", "127.0.0.1" };
-	union addr addr;
-	socklen_t len;
-	int fd, peer;
+	int fd, peer, port;
 	size_t i, j;
 
 	setup_netns(_metadata);
@@ -466,16 +464,16 @@ TEST(udp_v6_to_v4mapped)
 	peer = socket(AF_INET, SOCK_DGRAM, 0);
 	ASSERT_LE(0, peer);
 	ASSERT_EQ(0, bind_to(peer, "127.0.0.1", 0));
+	port = local_port(peer);
 
 	for (i = 0; i < ARRAY_SIZE(sources); i++)
 		for (j = 0; j < ARRAY_SIZE(peers); j++) {
 			fd = bind_v6_clear_v6only(_metadata, SOCK_DGRAM, sources[i]);
-			len = make_addr(&addr, peers[j], local_port(peer));
-			EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &addr.sa, len)) {
+			EXPECT_EQ(-1, send_to(fd, peers[j], port)) {
 				TH_LOG("sent to %s", peers[j]);
 			}
 			EXPECT_EQ(ENETUNREACH, errno);
-			EXPECT_EQ(-1, connect(fd, &addr.sa, len)) {
+			EXPECT_EQ(-1, connect_to(fd, peers[j], port)) {
 				TH_LOG("connected to %s", peers[j]);
 			}
 			EXPECT_EQ(ENETUNREACH, errno);
@@ -484,11 +482,12 @@ TEST(udp_v6_to_v4mapped)
 	close(peer);
 }
 
-/* Does @to receive a datagram that is sent to 127.0.0.6 and its port? If not, the sender gets
- * ECONNREFUSED.
+/* Does @to receive a datagram from @port of 127.0.0.6 that is sent to 127.0.0.6 and its port?
+ * If not, the sender gets ECONNREFUSED.
  */
-static bool receives_at_no_ipv4(struct __test_metadata *_metadata, int to, int from)
+static bool receives_at_no_ipv4(struct __test_metadata *_metadata, int to, __u16 port)
 {
+	int from = socket(AF_INET, SOCK_DGRAM, 0);
 	struct pollfd fds[] = {
 		{ .fd = to, .events = POLLIN },
 		{ .fd = from },
@@ -496,6 +495,8 @@ static bool receives_at_no_ipv4(struct __test_metadata *_metadata, int to, int f
 	bool received;
 	char c;
 
+	ASSERT_LE(0, from);
+	ASSERT_EQ(0, bind_to(from, "127.0.0.6", port));
 	ASSERT_EQ(0, connect_to(from, "127.0.0.6", local_port(to)));
 	ASSERT_EQ(1, send(from, "x", 1, 0));
 	ASSERT_LT(0, poll(fds, 2, 10000));
@@ -504,45 +505,36 @@ static bool receives_at_no_ipv4(struct __test_metadata *_metadata, int to, int f
 		EXPECT_EQ(-1, recv(from, &c, 1, MSG_DONTWAIT));
 		EXPECT_EQ(ECONNREFUSED, errno);
 	}
+	close(from);
 	return received;
 }
 
 TEST(udp_v6_receives_no_ipv4)
 {
-	int from, fd;
+	int fd;
 
 	setup_netns(_metadata);
 
 	/* Bound to an IPv6 address; sending selects a port. */
-	from = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_LE(0, from);
 	fd = bind_v6_clear_v6only(_metadata, SOCK_DGRAM, "2001:db8::2");
 	ASSERT_EQ(1, send_to(fd, "2001:db8::3", 9));
 	ASSERT_NE(0, local_port(fd));
-	EXPECT_FALSE(receives_at_no_ipv4(_metadata, fd, from));
+	EXPECT_FALSE(receives_at_no_ipv4(_metadata, fd, 0));
 	close(fd);
-	close(from);
 
 	/* Connected over IPv6. */
-	from = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_LE(0, from);
-	ASSERT_EQ(0, bind_to(from, "127.0.0.6", 9));
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, connect_to(fd, "2001:db8::3", 9));
-	EXPECT_FALSE(receives_at_no_ipv4(_metadata, fd, from));
+	EXPECT_FALSE(receives_at_no_ipv4(_metadata, fd, 9));
 	close(fd);
-	close(from);
 
 	/* Control: 127.0.0.6 can be the address of a socket. */
-	from = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_LE(0, from);
 	fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, bind_to(fd, "::ffff:127.0.0.6", 0));
-	EXPECT_TRUE(receives_at_no_ipv4(_metadata, fd, from));
+	EXPECT_TRUE(receives_at_no_ipv4(_metadata, fd, 0));
 	close(fd);
-	close(from);
 }
 
 TEST_HARNESS_MAIN
