@@ -7,7 +7,7 @@ help:
 	@echo '                       still apply)'
 	@echo 'make check             full tier: both kernels, scripts, patches, perf'
 	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
-	@echo '                       with KCSAN; odd configurations (scripts/ci debug: only that one)'
+	@echo '                       with KCSAN; other configurations (one of them: scripts/ci debug)'
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make apply KERNEL=DIR  apply all patches to a kernel tree of yours'
 	@echo 'make edit              all patches as commits in build/linux, and how to change them'
@@ -21,13 +21,13 @@ help:
 	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
 	@echo 'DEPS=no                install no packages: list those that are missing'
-	@echo 'BUILD=DIR              where to build (default: build/); XDG_CACHE_HOME: what is kept'
+	@echo 'BUILD=DIR              where to build (default: build/); XDG_CACHE_HOME: where the cache is'
 
 run check check-debug bench:
 	@scripts/ci $@
 
 apply:
-	@scripts/series apply "$(or $(KERNEL),$(error say make apply KERNEL=/path/to/a/kernel/tree))"
+	@scripts/series apply "$(or $(KERNEL),$(error usage: make apply KERNEL=/path/to/a/kernel/tree))"
 
 # clean: uncommitted or unexported edits in build/linux cannot be made again.
 edit export clean:

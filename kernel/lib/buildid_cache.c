@@ -25,10 +25,10 @@
  * All of these barriers are needed: see fill-against-writer.litmus and
  * two-writers-against-reader.litmus in Documentation/litmus-tests/build-id.
  *
- * Point 3 relies on writes being complete before the access is put.
- * write() returns before its file can be put. The store of
- * another thread to a shared mapping is complete when munmap() has flushed the
- * TLB of its CPU, and the mapping has a reference to the file until then. Direct
+ * Point 3 relies on writes being complete before the access is put. write() returns
+ * before its file can be put. The store of another thread to a shared mapping is
+ * complete when munmap() has flushed the TLB of its CPU, and the mapping has a
+ * reference to the file until then. Direct
  * I/O and io_uring hold the file until the request is complete, with or without an
  * error. By then, pages that were read into the page cache during the write have
  * been invalidated. truncate(2) has write access itself.

@@ -224,8 +224,8 @@ static bool valid_range(loff_t pos, size_t len)
  * they are being copied, as under any read of the page cache.
  *
  * On 64-bit, bytes past the end of the file are not copied. On 32-bit, reading the
- * size could wait for the task that an NMI has interrupted: there, zeros up to the
- * end of the last page count as the file's.
+ * size could wait for the task that an NMI has interrupted: there, the bytes up to the
+ * end of the last page are copied, whatever they are.
  *
  * Context: any, NMI included.
  *

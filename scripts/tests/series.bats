@@ -234,7 +234,7 @@ setup() { sandbox; }
 	commit "lib: New"
 	run "$SCRIPTS/series" export
 	[ "$status" != 0 ]
-	[[ $output == *"which series is"*"lib: New"* ]]
+	[[ $output == *"no series for the commit 'lib: New'"* ]]
 	[ "$(wc -l <"$PATCHES/series")" = 3 ]
 	cd "$LINUX"
 	new=$(git rev-parse HEAD) last=$(git rev-parse HEAD~1)

@@ -59,8 +59,8 @@ int opening_nowait_result;
 unsigned char open_id[24];
 
 /*
- * The same in hooks with the inode locked, or while @freed_inode_nr is freed. Other mapped files
- * can have the same inode number on another device.
+ * The same in hooks that must not read files, or while @freed_inode_nr is freed. Other mapped
+ * files can have the same inode number on another device.
  */
 int locked_runs[LOCKED_HOOKS], locked_results[LOCKED_HOOKS];
 u32 locked_dev;
@@ -407,6 +407,43 @@ SEC("?lsm.s/inode_getxattr")
 int BPF_PROG(on_getxattr, struct dentry *dentry, const char *name)
 {
 	return is_of_file(dentry) ? at_locked(GETXATTR) : 0;
+}
+
+SEC("?lsm.s/socket_create")
+int BPF_PROG(on_socket_create, int family, int type, int protocol, int kern)
+{
+	return on_target() ? at_locked(SOCKET_CREATE) : 0;
+}
+
+SEC("?lsm.s/socket_post_create")
+int BPF_PROG(on_socket_post_create, struct socket *sock, int family, int type, int protocol,
+	     int kern)
+{
+	return on_target() ? at_locked(SOCKET_POST_CREATE) : 0;
+}
+
+SEC("?lsm.s/socket_sendmsg")
+int BPF_PROG(on_socket_sendmsg, struct socket *sock, struct msghdr *msg, int size)
+{
+	return on_target() ? at_locked(SOCKET_SENDMSG) : 0;
+}
+
+SEC("?lsm.s/socket_recvmsg")
+int BPF_PROG(on_socket_recvmsg, struct socket *sock, struct msghdr *msg, int size, int flags)
+{
+	return on_target() ? at_locked(SOCKET_RECVMSG) : 0;
+}
+
+/* With mmap_lock of the target, at its first mapping. */
+SEC("?iter.s/task_vma")
+int on_task_vma(struct bpf_iter__task_vma *ctx)
+{
+	struct task_struct *task = ctx->task;
+
+	if (ctx->vma && task && task->pid == target && on_target() &&
+	    !locked_runs[ITER_TASK_VMA])
+		at_locked(ITER_TASK_VMA);
+	return 0;
 }
 
 /* Reclaim frees inodes. Here it is one that was deleted. */

@@ -46,6 +46,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/swap.h>
 #include <sys/syscall.h>
@@ -1067,7 +1068,7 @@ TEST_F(faults, read_to_user_only)
 static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
 			      mode_t mode)
 {
-	char path[300];
+	char path[300], c;
 	struct stat st;
 	int fd;
 
@@ -1085,11 +1086,24 @@ static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(fa
 	ASSERT_EQ(0, unlink(path));
 	ASSERT_EQ(0, close(fd));
 	self->skel->bss->freed_inode_nr = 0;
+
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(-1, send(fd, "x", 1, MSG_DONTWAIT));
+	ASSERT_EQ(-1, recv(fd, &c, 1, MSG_DONTWAIT));
+	close(fd);
+
+	/* The program prints nothing. */
+	fd = bpf_iter_create(bpf_link__fd(self->skel->links.on_task_vma));
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, read(fd, &c, 1));
+	close(fd);
 }
 
 /*
- * LSM, may sleep: while the inode is locked, only pages in the page cache are read. XFS and
- * NFS lock it to read others. Nor is storage read where reclaim may be the caller.
+ * LSM and an iterator, may sleep: while the inode is locked, only pages in the page
+ * cache are read. XFS and NFS lock it to read others. Nor is storage read where reclaim may be
+ * the caller, where storage may wait for the program, and with mmap_lock held.
  */
 TEST_F(faults, inode_locked)
 {
@@ -1103,6 +1117,11 @@ TEST_F(faults, inode_locked)
 	bpf_program__set_autoload(self->skel->progs.on_path_chown, true);
 	bpf_program__set_autoload(self->skel->progs.on_getattr, true);
 	bpf_program__set_autoload(self->skel->progs.on_getxattr, true);
+	bpf_program__set_autoload(self->skel->progs.on_socket_create, true);
+	bpf_program__set_autoload(self->skel->progs.on_socket_post_create, true);
+	bpf_program__set_autoload(self->skel->progs.on_socket_sendmsg, true);
+	bpf_program__set_autoload(self->skel->progs.on_socket_recvmsg, true);
+	bpf_program__set_autoload(self->skel->progs.on_task_vma, true);
 	load(_metadata, self, self->skel->progs.on_setattr, self->skel->progs.on_inode_free);
 	new_file(_metadata, self, 256);
 	ASSERT_EQ(0, fstat(self->fd, &st));

@@ -13,9 +13,13 @@
 /* Reads of one file, with interrupts off. */
 #define MANY_READS 16
 
-/* Hooks that may sleep, but not read a file: the inode is locked, or it is reclaim. */
+/*
+ * Hooks that may sleep, but not read a file: a lock is held, it is reclaim, or storage waits.
+ * SOCKET_CREATE and the next three: as called by network storage.
+ */
 enum locked_hook {
-	SETATTR, PATH_CHMOD, PATH_CHOWN, GETATTR, GETXATTR, FREE_INODE, LOCKED_HOOKS
+	SETATTR, PATH_CHMOD, PATH_CHOWN, GETATTR, GETXATTR, FREE_INODE, SOCKET_CREATE,
+	SOCKET_POST_CREATE, SOCKET_SENDMSG, SOCKET_RECVMSG, ITER_TASK_VMA, LOCKED_HOOKS
 };
 
 /* The program that reads the build ID of a file at open. */

@@ -7201,7 +7201,7 @@ TEST_F(hooks, smc)
 
 /*
  * Calls that need a capability, that a program refuses, or that do not exist. The other rows
- * of "Ways out" in Documentation/bpf/prog_cgroup_sock_addr.rst are tested by:
+ * of "Ways to bypass the hooks" in Documentation/bpf/prog_cgroup_sock_addr.rst are tested by:
  *
  *   bind(), listen(), connect(), sendto(), late ports, MSG_FASTOPEN, io_uring, IP_PKTINFO
  *   of UDP, ping, RAW                    matrix, one_ip

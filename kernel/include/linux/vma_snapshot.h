@@ -220,7 +220,7 @@ static inline int __vma_snapshot(struct mm_struct *mm, const struct vm_area_stru
  * mapping, and @snap->seq is odd.
  *
  * Return: 0; -ENOENT: no mapping has this address; -EAGAIN: the mapping, or the
- * gap, is being changed, or the kernel has no CONFIG_PER_VMA_LOCK. Trying again
+ * gap, is being changed, or the kernel has no CONFIG_VMA_SNAPSHOT. Trying again
  * helps if a writer on another CPU took or released mmap_lock, or freed a VMA,
  * meanwhile, but not if the mapping is locked by a writer below this interrupt.
  */

@@ -950,7 +950,7 @@ close_lock:
 	/* Without the lock: the reader of stderr may be slow. */
 	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
 	if (!env.self)
-		say("lasts until the cgroup is removed, as that of a unit is when it stops; %s", REMAKE);
+		say("lasts until the cgroup is removed (systemd: when the unit stops); %s", REMAKE);
 	return BPFPROV_OK;
 }
 
