@@ -28,10 +28,10 @@
  * Point 3 relies on writes being complete before the access is put. write() returns
  * before its file can be put. The store of another thread to a shared mapping is
  * complete when munmap() has flushed the TLB of its CPU, and the mapping has a
- * reference to the file until then. Direct
- * I/O and io_uring hold the file until the request is complete, with or without an
- * error. By then, pages that were read into the page cache during the write have
- * been invalidated. truncate(2) has write access itself.
+ * reference to the file until then. Direct I/O and io_uring hold the file until the
+ * request is complete, with or without an error. By then, pages that were read into
+ * the page cache during the write have been invalidated. truncate(2) has write
+ * access itself.
  *
  * So an entry in the table matches the contents of the file at any moment since
  * the fill began. This needs a file system that counts its writers
