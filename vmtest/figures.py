@@ -291,7 +291,8 @@ OPERATIONS = (
     ("load", "load and unload a BPF program", "listeners, which are perf events that request records"),
     ("multi", "link a BPF program to 256 functions; the cost is per function", "listeners"),
     ("classic", "attach a filter of classic BPF", "instructions of the filter"),
-    ("sock", "socket calls", "cgroup in which BPF programs are attached"),
+    ("sock", "socket calls",
+     "cgroup in which BPF programs are attached; dual: with a socket of both families"),
 )
 
 

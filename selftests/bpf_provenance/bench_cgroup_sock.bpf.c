@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <vmlinux.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 char _license[] SEC("license") = "GPL";
@@ -32,5 +33,14 @@ int pass_sendmsg4(struct bpf_sock_addr *ctx)
 SEC("cgroup/autobind")
 int pass_autobind(struct bpf_sock_addr *ctx)
 {
+	return 1;
+}
+
+/* One address of each family. */
+SEC("?cgroup/bind6")
+int pin_both(struct bpf_sock_addr *ctx)
+{
+	ctx->user_ip6[3] = bpf_htonl(1);
+	ctx->user_ip4 = bpf_htonl(0x7f000001);
 	return 1;
 }

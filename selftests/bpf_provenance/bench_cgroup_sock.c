@@ -15,6 +15,7 @@
 
 static struct sockaddr_in any_port = { .sin_family = AF_INET };
 static struct sockaddr_in peer;
+static struct sockaddr_in same_port;	/* that of the peer, at another address */
 static int sock, server;
 
 static void new_tcp(void *arg)
@@ -41,6 +42,12 @@ static void new_sctp(void *arg)
 static void do_bind(void *arg)
 {
 	if (bind(sock, (void *)&any_port, sizeof(any_port)))
+		die("bind");
+}
+
+static void do_bind_same_port(void *arg)
+{
+	if (bind(sock, (void *)&same_port, sizeof(same_port)))
 		die("bind");
 }
 
@@ -147,6 +154,24 @@ static const struct sock_op {
 	  IPPROTO_SCTP },
 };
 
+/* Calls that search the tables of sockets. */
+static const struct lookup_op {
+	const char *name;
+	int type;
+	bool any;		/* the server is bound to the wildcard */
+	int others;		/* number of sockets that have its port at other addresses */
+	struct op op;
+} lookup_ops[] = {
+	{ "sock/tcp_connect_to_any", SOCK_STREAM, true, 0,
+	  { new_tcp, do_connect, accept_and_close, NULL, 100 } },
+	{ "sock/udp_sendto_1_socket", SOCK_DGRAM, false, 0,
+	  { new_udp, do_sendto, receive_and_close, NULL, 100 } },
+	{ "sock/udp_sendto_100_sockets", SOCK_DGRAM, false, 99,
+	  { new_udp, do_sendto, receive_and_close, NULL, 100 } },
+	{ "sock/udp_bind_100_sockets", SOCK_DGRAM, false, 99,
+	  { new_udp, do_bind_same_port, close_sock, NULL, 100 } },
+};
+
 static void bench_sock_ops(const char *programs)
 {
 	int i;
@@ -158,6 +183,63 @@ static void bench_sock_ops(const char *programs)
 		if (sock_ops[i].server)
 			close(server);
 	}
+}
+
+static void bench_lookups(const char *sockets)
+{
+	const struct lookup_op *l;
+	int i, others[99];
+
+	for (l = lookup_ops; l < lookup_ops + ARRAY_LEN(lookup_ops); l++) {
+		any_port.sin_addr.s_addr = htonl(l->any ? INADDR_ANY : INADDR_LOOPBACK);
+		serve(l->type, 0);
+		peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		same_port = peer;
+		for (i = 0; i < l->others; i++) {
+			same_port.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i);
+			new_udp(NULL);
+			do_bind_same_port(NULL);
+			others[i] = sock;
+		}
+		same_port.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i);
+		report(l->name, sockets, &l->op, 0, 1);
+		while (i-- > 0)
+			close(others[i]);
+		close(server);
+	}
+}
+
+/*
+ * A socket with an address of each family, where the kernel has them. From then on, lookups
+ * search more. Returns it.
+ */
+static int new_dual(int cgroup)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct bench_cgroup_sock *skel = bench_cgroup_sock__open();
+	struct bpf_program *prog;
+	struct bpf_link *link = NULL;
+	int fd, err;
+
+	if (!skel)
+		die("open");
+	bpf_object__for_each_program(prog, skel->obj)
+		bpf_program__set_autoload(prog, prog == skel->progs.pin_both);
+	/* The verifier of older kernels refuses user_ip4 at bind6. */
+	err = bench_cgroup_sock__load(skel);
+	if (err && err != -EACCES)
+		die("load");
+	if (!err) {
+		link = bpf_program__attach_cgroup(skel->progs.pin_both, cgroup);
+		if (!link)
+			die("attach to a cgroup");
+	}
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	if (fd < 0 || bind(fd, (void *)&any, sizeof(any)))
+		die("bind");
+	bpf_link__destroy(link);
+	bench_cgroup_sock__destroy(skel);
+	return fd;
 }
 
 static void bench_sockets(void)
@@ -174,7 +256,7 @@ static void bench_sockets(void)
 		{ "own_autobind", 1, ARRAY_LEN(progs) },
 	};
 	struct bpf_link *links[ARRAY_LEN(progs)];
-	int cgroups[2], i, j;
+	int cgroups[2], dual, i, j;
 
 	skel = bench_cgroup_sock__open();
 	if (!skel)
@@ -206,6 +288,11 @@ static void bench_sockets(void)
 		for (j = 0; j < sets[i].progs; j++)
 			bpf_link__destroy(links[j]);
 	}
+	/* Last: the lookups remain as they are with dual sockets. */
+	bench_lookups("no_dual");
+	dual = new_dual(cgroups[1]);
+	bench_lookups("dual");
+	close(dual);
 	for (i = 0; i < 2; i++)
 		close(cgroups[i]);
 	cgroup_leave(CGROUP);
