@@ -31,6 +31,7 @@
 #include <linux/fs.h>
 #include <linux/kcmp.h>
 #include <linux/membarrier.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
@@ -1496,6 +1497,121 @@ TEST_F(events, image)
 	EXPECT_EQ(16, strspn(range + 1, "0123456789abcdef+")) TH_LOG("%s", line);
 	tool_free(&t);
 	close(link);
+}
+
+/* bpf_workload with images. It runs them after it could read a byte from @in. */
+struct workload {
+	pid_t pid;
+	int in;
+};
+
+static int start_images(struct workload *w)
+{
+	char line[1024] = "";
+	int in[2], out[2];
+	FILE *f;
+
+	if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+		return -errno;
+	w->in = in[1];
+	w->pid = fork();
+	if (!w->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(in[0], STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		execl("./bpf_workload", "bpf_workload", "images", "2", NULL);
+		_exit(127);
+	}
+	close(in[0]);
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	while (f && fgets(line, sizeof(line), f) && strcmp(line, "ready\n"))
+		;
+	if (f)
+		fclose(f);
+	return w->pid > 0 && !strcmp(line, "ready\n") ? 0 : -ECHILD;
+}
+
+static void end_images(struct workload *w)
+{
+	end_process(w->pid);
+	close(w->in);
+}
+
+/*
+ * An image of struct_ops has the ID of the program that it calls, if there are records of
+ * subprograms, but it is not one of these. The attach type of such a program is the number of a
+ * member, and not printed.
+ */
+TEST_F(events, struct_ops)
+{
+	struct workload w = {};
+	bool has_subprog;
+	char line[1024];
+	struct tool t;
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("events", "--json")));
+	ASSERT_TRUE(tool_says(&t, "listening"));
+	ASSERT_EQ(0, start_images(&w));
+	EXPECT_TRUE(wait_for_line(&t, "\"image-add\"", "\"bpf__tcp_congestion_ops_ssthresh\""));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	end_images(&w);
+	ASSERT_NE(NULL, find_line(t.out, "\"image-add\"", "\"bpf__tcp_congestion_ops_ssthresh\"",
+				  line, sizeof(line)));
+	has_subprog = !strstr(t.errors, "no bpf-subprog");
+	EXPECT_EQ(has_subprog, json_number(line, "id") > 0) TH_LOG("%s", line);
+	EXPECT_EQ(NULL, strstr(line, "\"sub_")) TH_LOG("%s", line);
+	EXPECT_NE(NULL, find_line(t.out, "\"load\"", "\"struct_ops\"", line, sizeof(line)));
+	EXPECT_EQ(NULL, find_line(t.out, "\"struct_ops\"", "\"attach_type\"", line, sizeof(line)))
+		TH_LOG("%s", line);
+	/* Control */
+	EXPECT_EQ(has_subprog, !!find_line(t.out, "\"load\"", "\"attach_type\":\"trace_fentry\"",
+					   line, sizeof(line)));
+	tool_free(&t);
+}
+
+/*
+ * Subprograms that kallsyms does not list have tags of their own, and no other name. The prefix
+ * that FineIBT adds to a program is not an image. Here, /proc/kallsyms is a file of the test.
+ */
+TEST_F(events, other_symbols)
+{
+	static const char symbols[] =
+		"ffffffffa0001000 t __cfi_bpf_prog_0123456789abcdef_x\t[bpf]\n"
+		"ffffffffa0001010 t bpf_prog_0123456789abcdef_x\t[bpf]\n"
+		"ffffffffa0002000 t bpf_trampoline_1\t[bpf]\n";
+	char path[] = "/tmp/bpfprov_cli.XXXXXX", id[64], line[1024], tag[2][17] = {};
+	int fd, file, sub;
+	const char *p;
+	struct tool t;
+
+	file = mkstemp(path);
+	ASSERT_LE(0, file);
+	ASSERT_EQ(sizeof(symbols) - 1, write(file, symbols, sizeof(symbols) - 1));
+	close(file);
+	ASSERT_EQ(0, unshare(CLONE_NEWNS));
+	ASSERT_EQ(0, mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	ASSERT_EQ(0, mount(path, "/proc/kallsyms", NULL, MS_BIND, NULL));
+	fd = load_two("unlisted");
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("events", "--now", "--json")));
+	EXPECT_NE(NULL, find_line(t.out, "\"loaded\"", "\"bpf_trampoline_1\"", line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(t.out, "__cfi_"));
+	for (sub = 0; sub < 2; sub++) {
+		snprintf(id, sizeof(id), "\"id\":%u,\"sub_id\":%d,", prog_id(fd), sub);
+		ASSERT_NE(NULL, find_line(t.out, "\"loaded\"", id, line, sizeof(line)));
+		p = strstr(line, "\"tag\":\"");
+		ASSERT_NE(NULL, p);
+		snprintf(tag[sub], sizeof(tag[sub]), "%.16s", p + 7);
+		snprintf(id, sizeof(id), "\"bpf_prog_%s\"", tag[sub]);
+		EXPECT_NE(NULL, strstr(line, sub ? id : "\"unlisted\"")) TH_LOG("%s", line);
+	}
+	EXPECT_NE(0, strcmp(tag[0], tag[1]));
+	tool_free(&t);
+	close(fd);
+	ASSERT_EQ(0, umount("/proc/kallsyms"));
+	unlink(path);
 }
 
 #define MANY 10000
@@ -3467,6 +3583,71 @@ TEST_F(confine, other_addresses)
 	close(raw);
 	close(s);
 	rmdir(CHILD);
+}
+
+/* A child process that has a network namespace of its own, and sends forged answers there. */
+static pid_t spawn_forger(int port, volatile pid_t *receiver)
+{
+	struct {
+		struct nlmsghdr h;
+		int err;
+	} done = { { .nlmsg_len = sizeof(done), .nlmsg_type = NLMSG_DONE } };
+	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
+	int fds[2], fd;
+	pid_t pid;
+	char c;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWUSER | CLONE_NEWNET) || udp_on("0.0.0.0", port) < 0)
+			_exit(1);
+		fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+		if (fd < 0 || write(fds[1], "", 1) != 1)
+			_exit(1);
+		for (;;) {
+			/* The first netlink socket of a process has its PID as the address. */
+			to.nl_pid = *receiver;
+			if (to.nl_pid)
+				sendto(fd, &done, sizeof(done), MSG_DONTWAIT, (void *)&to, sizeof(to));
+		}
+	}
+	close(fds[1]);
+	if (read(fds[0], &c, 1) != 1) {
+		end_process(pid);
+		pid = -1;
+	}
+	close(fds[0]);
+	return pid;
+}
+
+/*
+ * A task can send messages to the tool where its user namespace owns the network namespace. They do
+ * not end the list of sockets.
+ */
+TEST_F(confine, forged_answers)
+{
+	pid_t pid, *receiver;
+	char who[64];
+	struct tool t;
+
+	receiver = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, receiver);
+	pid = spawn_forger(8012, receiver);
+	if (pid < 0) {
+		munmap(receiver, 4096);
+		SKIP(return, "needs CONFIG_USER_NS");
+	}
+	snprintf(who, sizeof(who), "[%d]", pid);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	*receiver = t.pid;
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_TRUE(is_listed(t.errors, "udp 0.0.0.0:8012", who)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	end_process(pid);
+	munmap(receiver, 4096);
 }
 
 /* A socket of the root cgroup, in this process in CGROUP. */
@@ -6559,7 +6740,7 @@ TEST_F(profile, by_query)
 /* Its messages have no reader any more: the file is written, for this user alone. */
 TEST_F(profile, no_reader)
 {
-	mode_t mask = umask(077);
+	mode_t mask = umask(0);
 	char dir[PATH_MAX - 64], file[PATH_MAX];
 	struct stat st = {};
 	struct tool t;
@@ -6922,6 +7103,7 @@ TEST_F(profile, dangling_output)
 	EXPECT_TRUE(S_ISLNK(st.st_mode));
 	EXPECT_EQ(0, lstat(path, &st));
 	EXPECT_TRUE(S_ISREG(st.st_mode));
+	EXPECT_EQ(0600, st.st_mode & 0777);
 	EXPECT_LT(0, st.st_size);
 	EXPECT_EQ(2, count_files(dir));
 	/* It stays if the next one fails. */
@@ -6939,7 +7121,6 @@ TEST_F(profile, dangling_output)
 TEST_F(profile, file_of_others)
 {
 	char dir[PATH_MAX - 64], path[PATH_MAX - 32];
-	mode_t mask = umask(022);
 	struct stat st = {};
 	struct tool t;
 	int fd;
@@ -6953,10 +7134,9 @@ TEST_F(profile, file_of_others)
 	EXPECT_EQ(0, fchmod(fd, 0666));
 	close(fd);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "1", "-o", path)));
-	umask(mask);
 	EXPECT_EQ(0, stat(path, &st));
 	EXPECT_EQ(0, st.st_uid);
-	EXPECT_EQ(0644, st.st_mode & 0777);
+	EXPECT_EQ(0600, st.st_mode & 0777);
 	tool_free(&t);
 	/* Control: that of the own file is kept. */
 	EXPECT_EQ(0, chmod(path, 0606));

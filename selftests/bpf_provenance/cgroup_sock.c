@@ -6395,6 +6395,84 @@ TEST_F(hooks, no_ipv4_source)
 	close(server);
 }
 
+static int udp_at(const char *ip)
+{
+	int fd = socket(strchr(ip, ':') ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+	union addr a;
+
+	if (fd >= 0 && bind(fd, &a.sa, make_addr(&a, ip, 0))) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* The datagram @data arrives at @server from @source. */
+static bool arrives_from(int server, const char *data, const char *source)
+{
+	struct pollfd p = { .fd = server, .events = POLLIN };
+	char buf[16] = "";
+	union addr from;
+	socklen_t len = sizeof(from);
+
+	return poll(&p, 1, 1000) == 1 &&
+		recvfrom(server, buf, sizeof(buf) - 1, 0, &from.sa, &len) > 0 &&
+		!strcmp(buf, data) && same_ip(&from, source);
+}
+
+/*
+ * Pending data keeps its addresses in a connect(), which can fail, and does not change those of a
+ * connected socket.
+ */
+TEST_F(hooks, pending_data)
+{
+	int fd, server4, server6, other;
+	socklen_t len;
+	union addr a;
+
+	self->skel->bss->policy.netns = 0;
+	server4 = udp_at("127.0.0.1");
+	other = udp_at("127.0.0.1");
+	server6 = udp_at("::1");
+	ASSERT_LE(0, server4);
+	ASSERT_LE(0, other);
+	ASSERT_LE(0, server6);
+
+	/* There, a struct flowi4 has the source 127.0.0.2 and the destination 127.0.0.3. */
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server4));
+	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
+	ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, "7f00:2:7f00:3::1", 9)));
+	ASSERT_EQ(ENETUNREACH, errno);
+	ASSERT_EQ(1, send(fd, "b", 1, 0));
+	EXPECT_TRUE(arrives_from(server4, "ab", "127.0.0.1"));
+	close(fd);
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "::1", port_of(server6));
+	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.1", port_of(other))));
+	ASSERT_EQ(1, send(fd, "b", 1, 0));
+	EXPECT_TRUE(arrives_from(server6, "ab", "::1"));
+	close(fd);
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "127.0.0.1", port_of(other))));
+	len = make_addr(&a, "127.0.0.1", port_of(server4));
+	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
+	ASSERT_EQ(1, sendto(fd, "b", 1, 0, &a.sa, len));
+	EXPECT_TRUE(arrives_from(server4, "ab", "127.0.0.1"));
+	ASSERT_EQ(1, send(fd, "c", 1, 0));
+	EXPECT_TRUE(arrives_from(other, "c", "127.0.0.1"));
+	close(fd);
+	close(server4);
+	close(server6);
+	close(other);
+}
+
 #ifndef AF_SMC
 #define AF_SMC 43
 #endif

@@ -72,11 +72,24 @@ bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t)
 	return true;
 }
 
+/* As in kallsyms, without the name of the function, which is in the program's BTF. */
+static void sub_name(struct bpf_text *t)
+{
+	int len = snprintf(t->name, sizeof(t->name), "bpf_prog_");
+	size_t i;
+
+	for (i = 0; i < sizeof(t->tag); i++)
+		len += sprintf(t->name + len, "%02x", t->tag[i]);
+}
+
 int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 {
 	uint32_t lens[MAX_SUBPROGS] = {}, len = sizeof(struct bpf_prog_info), i;
 	uint64_t addrs[MAX_SUBPROGS] = {};
+	uint8_t tags[MAX_SUBPROGS][BPF_TAG_SIZE] = {};
 	struct bpf_prog_info info = {
+		.nr_prog_tags = MAX_SUBPROGS,
+		.prog_tags = (uintptr_t)tags,
 		.nr_jited_ksyms = MAX_SUBPROGS,
 		.jited_ksyms = (uintptr_t)addrs,
 		.nr_jited_func_lens = MAX_SUBPROGS,
@@ -93,6 +106,9 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 	close(fd);
 	if (err)
 		return err;
+	/* For a program on a device, the kernel does not set these. */
+	if (info.ifindex)
+		info.nr_jited_ksyms = info.nr_jited_func_lens = 0;
 
 	t = (struct bpf_text){
 		.id = id,
@@ -106,13 +122,15 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 		t.len = i < info.nr_jited_func_lens ? lens[i] : 0;
 		/* An interpreted program has no text of its own. */
 		t.addr = t.len ? addrs[i] : 0;
-		memcpy(t.tag, info.tag, sizeof(t.tag));
+		memcpy(t.tag, i ? tags[i] : info.tag, sizeof(t.tag));
 		/* Symbols begin at the text, which is a few bytes after the start of the image. */
 		s = k && t.addr ? ksyms_find(k, t.addr) : NULL;
 		if (s && s->is_bpf && s->addr == t.addr) {
 			snprintf(t.name, sizeof(t.name), "%s", s->name);
 			if (i)
 				bpf_text_tag(t.name, t.tag);
+		} else if (i) {
+			sub_name(&t);
 		} else {
 			snprintf(t.name, sizeof(t.name), "%s", info.name);
 		}
@@ -130,7 +148,7 @@ int bpf_text_all(const struct ksyms *k, bpf_text_fn fn, void *ctx)
 		if (bpf_prog_get_next_id(id, &id))
 			return errno == ENOENT ? 0 : -errno;
 		err = bpf_text_of(id, k, fn, ctx);
-		if (err && err != -ENOENT)
+		if (err && err != -ENOENT && err != -ENODEV)
 			return err;
 	}
 	return -EINTR;

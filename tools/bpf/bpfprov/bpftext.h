@@ -17,13 +17,15 @@ struct bpf_text {
 	uint32_t len;		/* 0: not known */
 	uint32_t prefix;	/* bytes before @addr that belong to it, as of FineIBT */
 	bool len_is_guess;	/* it may be shorter */
-	uint32_t id;		/* of the program; 0: an image */
-	uint32_t sub_id, sub_cnt;
+	uint32_t id;		/* of the program, which an image calls; 0: none, or not known */
+	uint32_t sub_id;
+	uint32_t sub_cnt;	/* 0: an image */
 	uint32_t prog_type;
 	uint32_t uid;
 	uint64_t load_time;	/* CLOCK_BOOTTIME, ns */
 	uint8_t tag[8];		/* of the subprogram */
-	char name[BPF_TEXT_NAME];	/* as in kallsyms, if it is listed there */
+	/* As in kallsyms, or that of the program, or of a subprogram bpf_prog_TAG */
+	char name[BPF_TEXT_NAME];
 };
 
 typedef void (*bpf_text_fn)(void *ctx, const struct bpf_text *t);
@@ -34,7 +36,7 @@ typedef void (*bpf_text_fn)(void *ctx, const struct bpf_text *t);
  */
 int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx);
 
-/* Likewise for all loaded programs. Skips those that are being unloaded. */
+/* Likewise for all loaded programs. Skips those that are unloaded, or whose device is gone. */
 int bpf_text_all(const struct ksyms *k, bpf_text_fn fn, void *ctx);
 
 /* As in PERF_RECORD_BPF_EVENT, from SUBPROG_LOAD on. */

@@ -170,12 +170,15 @@ static void print_json(const struct event *e, const char *comm)
 		printf("}\n");
 		return;
 	}
-	if (t->id) {
-		printf(",\"id\":%u,\"sub_id\":%u,\"sub_cnt\":%u", t->id, t->sub_id, t->sub_cnt);
+	if (t->id)
+		printf(",\"id\":%u", t->id);
+	if (t->sub_cnt) {
+		printf(",\"sub_id\":%u,\"sub_cnt\":%u", t->sub_id, t->sub_cnt);
 		if (t->prog_type)
 			printf(",\"type\":\"%s\"", type_name(t->prog_type));
 		attach = libbpf_bpf_attach_type_str(e->attach_type);
-		if (e->attach_type && attach)
+		/* Of struct_ops, it is the number of a member. */
+		if (e->attach_type && attach && t->prog_type != BPF_PROG_TYPE_STRUCT_OPS)
 			printf(",\"attach_type\":\"%s\"", attach);
 	}
 	if (has_tag(t)) {
@@ -189,7 +192,7 @@ static void print_json(const struct event *e, const char *comm)
 		printf(",\"len\":%u", known_len(t));
 	printf(",\"name\":");
 	json_string(stdout, t->name);
-	if (e->what == LOADED && t->id)
+	if (e->what == LOADED && t->sub_cnt)
 		printf(",\"uid\":%u", t->uid);
 	if (e->has_pid) {
 		printf(",\"pid\":%u", e->pid);
@@ -236,13 +239,15 @@ static void print_text(const struct event *e, const char *comm)
 			printf("%" PRIu64 " records of CPU %u\n", e->count, e->cpu);
 		return;
 	}
-	if (t->id)
+	if (t->sub_cnt)
 		snprintf(id, sizeof(id), "%u.%u/%u", t->id, t->sub_id, t->sub_cnt);
+	else if (t->id)
+		snprintf(id, sizeof(id), "%u", t->id);
 	if (t->addr && known_len(t))
 		snprintf(range, sizeof(range), "%" PRIx64 "+%x", t->addr, known_len(t));
 	else if (t->addr)
 		snprintf(range, sizeof(range), "%" PRIx64, t->addr);
-	printf("%-10s %-16s ", id, t->id ? type_name(t->prog_type) : "image");
+	printf("%-10s %-16s ", id, t->sub_cnt ? type_name(t->prog_type) : "image");
 	if (has_tag(t))
 		print_hex(stdout, t->tag, sizeof(t->tag));
 	else
@@ -252,7 +257,7 @@ static void print_text(const struct event *e, const char *comm)
 		printf("%s", e->async ? "~" : "");
 		print_clean(stdout, *comm ? comm : "-");
 		printf("[%u]\n", e->pid);
-	} else if (t->id) {
+	} else if (t->sub_cnt) {
 		printf("uid:%u\n", t->uid);
 	} else {
 		printf("-\n");
@@ -287,7 +292,7 @@ static void print_loaded(void *ctx, const struct bpf_text *t)
 	const struct ksym *s = t->addr && n->seen ? ksyms_find(n->k, t->addr) : NULL;
 	struct event e = { .what = LOADED, .text = *t, .realtime = n->boot + t->load_time };
 
-	if (s)
+	if (s && s->addr == t->addr)
 		n->seen[s - n->k->sym] = 1;
 	print_event(&e);
 }

@@ -191,6 +191,9 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 			continue;
 		any |= addr;
 		is_bpf = !strcmp(module, "bpf");
+		/* The prefix of a program with FineIBT. */
+		if (is_bpf && !strncmp(name, "__cfi_", 6))
+			continue;
 		if (is_bpf || !only_bpf)
 			err = add(k, addr, name, module, &used, &names, &room);
 	}

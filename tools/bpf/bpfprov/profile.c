@@ -135,7 +135,6 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 	struct stat st = {};
 	bool created = false;
 	int old, fd, err;
-	mode_t mask;
 	FILE *f;
 
 	*temp = 0;
@@ -146,7 +145,7 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 	err = errno;
 	/* A symbolic link to a file that does not exist yet. */
 	if (old < 0 && err == ENOENT && !lstat(env.output, &st)) {
-		old = open(env.output, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+		old = open(env.output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 		if (old < 0) {
 			say("%s: %s", env.output, strerror(errno));
 			return NULL;
@@ -176,11 +175,9 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 		if (fd >= 0)
 			unlink_when_killed(temp);
 		f = fd < 0 ? NULL : fdopen(fd, "w");
-		if (fd >= 0) {
-			umask(mask = umask(0));
-			fchmod(fd, old >= 0 && st.st_uid == geteuid() ? st.st_mode & 0777 :
-									0666 & ~mask);
-		}
+		/* Else 0600, as there are addresses of the kernel in it. */
+		if (fd >= 0 && old >= 0 && st.st_uid == geteuid())
+			fchmod(fd, st.st_mode & 0777);
 	} else {
 		/* This one, whatever has its name by now. */
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", old);

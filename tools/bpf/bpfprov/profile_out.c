@@ -269,8 +269,10 @@ static void put_frame(FILE *out, const struct frame *f)
 	case BPF:
 		t = &data.texts.life[f->where].text;
 		put_clean(out, t->name);
-		if (t->id)
+		if (t->id && t->sub_cnt)
 			fprintf(out, "[%u.%u]", t->id, t->sub_id);
+		else if (t->id)
+			fprintf(out, "[%u]", t->id);
 		fprintf(out, "_[k]");
 		break;
 	case USER:
@@ -368,7 +370,9 @@ static void write_json_frame(FILE *out, const struct frame *f)
 		fprintf(out, "{\"kind\":\"bpf\",\"address\":\"0x%" PRIx64 "\"",
 			t->addr + t->prefix);
 		if (t->id)
-			fprintf(out, ",\"id\":%u,\"sub_id\":%u", t->id, t->sub_id);
+			fprintf(out, ",\"id\":%u", t->id);
+		if (t->id && t->sub_cnt)
+			fprintf(out, ",\"sub_id\":%u", t->sub_id);
 		break;
 	case USER:
 		fprintf(out, "{\"kind\":\"user\"");

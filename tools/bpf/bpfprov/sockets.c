@@ -530,17 +530,22 @@ static int dump(int fd, int family, const struct protocol *protocol)
 		},
 	};
 	static struct nlmsghdr buf[65536 / sizeof(struct nlmsghdr)];
+	struct sockaddr_nl from = {};
 	struct nlmsghdr *h;
+	socklen_t from_len;
 	int len;
 
 	if (send(fd, &req, sizeof(req), 0) < 0)
 		return errno;
 	for (;;) {
-		len = recv(fd, buf, sizeof(buf), 0);
+		from_len = sizeof(from);
+		len = recvfrom(fd, buf, sizeof(buf), 0, (void *)&from, &from_len);
 		if (len < 0 && errno == EINTR)
 			continue;
 		if (len <= 0)
 			return len ? errno : EPROTO;
+		if (from.nl_pid)	/* sent before connect() */
+			continue;
 		for (h = buf; NLMSG_OK(h, (unsigned int)len); h = NLMSG_NEXT(h, len)) {
 			/* Both begin with a negative errno, or 0. */
 			if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR)
@@ -555,12 +560,19 @@ static int dump(int fd, int family, const struct protocol *protocol)
 static int dump_all(void)
 {
 	static const int families[] = { AF_INET, AF_INET6 };
+	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 	int fd, err = 0, e;
 	size_t i, j;
 
 	fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 	if (fd < 0)
 		return errno;
+	/* Tasks may own the namespace: without this, they could answer, or fill the queue. */
+	if (connect(fd, (const void *)&kernel, sizeof(kernel))) {
+		err = errno;
+		close(fd);
+		return err;
+	}
 	for (i = 0; i < ARRAY_LEN(protocols); i++)
 		for (j = 0; j < ARRAY_LEN(families); j++) {
 			e = dump(fd, families[j], &protocols[i]);
