@@ -444,10 +444,26 @@ static struct build_id_entry *fill_begin(const struct file *file,
 	return e;
 }
 
+/*
+ * A file cannot be read before it is open, as at the hook file_open, or if it is open for
+ * writing alone. The page cache may have it.
+ */
+static int read_wait(struct file *file, struct address_space *mapping,
+		     unsigned char *build_id, __u32 *size)
+{
+	struct build_id_from page_cache = { .mapping = mapping };
+	struct build_id_from wait = { .file = file };
+	int err;
+
+	err = build_id_read(&wait, build_id, size);
+	if (err && !build_id_error_of_file(err) && mapping)
+		err = build_id_read(&page_cache, build_id, size);
+	return err;
+}
+
 int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 {
 	struct build_id_from page_cache = { .mapping = build_id_mapping(file), .unpinned = true };
-	struct build_id_from wait = { .file = file };
 	struct build_id_entry *e = NULL;
 	__u32 len = 0;
 	int err, kept;
@@ -455,13 +471,13 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 	if (page_cache.mapping)
 		e = fill_begin(file, page_cache.mapping);
 	if (!e)
-		return build_id_read(&wait, build_id, size);
+		return read_wait(file, page_cache.mapping, build_id, size);
 
 	/* Only contents of pages that no device may be writing to are kept. */
 	err = build_id_read(&page_cache, build_id, &len);
 	kept = err;
 	if (err == -EFAULT || err == -EBUSY) {
-		err = build_id_read(&wait, build_id, &len);
+		err = read_wait(file, page_cache.mapping, build_id, &len);
 		if (!err || build_id_error_of_file(err))
 			kept = build_id_read(&page_cache, build_id, &len);
 	}

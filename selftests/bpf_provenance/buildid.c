@@ -4571,6 +4571,43 @@ TEST_F(kfunc, open)
 }
 
 /*
+ * A program that may sleep, at file_open: the file is not open yet, and cannot be read. Its build ID
+ * is taken from the page cache, even if it is not kept because the file is opened for writing.
+ */
+TEST_F(kfunc, not_open_yet)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	struct stat st;
+	int i;
+
+	/* overlayfs opens another file. */
+	if (variant->fs != FS_NONE)
+		return;
+	snprintf(self->f.path, sizeof(self->f.path), "%s/file", self->f.dir);
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	ASSERT_EQ(0, fstat(self->f.fd, &st));
+	bss->inode_nr = st.st_ino;
+	bss->fs_dev = major(st.st_dev) << 20 | minor(st.st_dev);
+	load(_metadata, &self->f, self->f.skel->progs.on_opening, NULL);
+	self->f.map_size = PAGE;
+	self->f.map = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, self->f.map);
+	for (i = 0; i < 2; i++) {
+		if (i) {
+			ASSERT_EQ(ELFMAG[1], READ_ONCE(self->f.map[1]));
+		} else {
+			ASSERT_EQ(0, page_out(self->f.map));
+		}
+		bss->open_runs = 0;
+		close(open(self->f.path, O_RDWR | O_CLOEXEC));
+		ASSERT_EQ(1, bss->open_runs);
+		EXPECT_EQ(i ? ID_SIZE : -EAGAIN, bss->open_result);
+	}
+	EXPECT_EQ(0, memcmp(self->f.id, bss->open_id, ID_SIZE));
+}
+
+/*
  * In open(), sleepable or not: overlayfs verifies the digest of data in the lower layer when a file
  * is first opened. Before that, no build ID is taken from there.
  */

@@ -6473,6 +6473,28 @@ TEST_F(hooks, pending_data)
 	close(other);
 }
 
+/* A socket that is bound to a group has no source, also if it had an address before. */
+TEST_F(hooks, group_has_no_source)
+{
+	int fd, server;
+	socklen_t len;
+	union addr a;
+
+	self->skel->bss->policy.netns = 0;
+	server = udp_at("::1");
+	ASSERT_LE(0, server);
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, set_noport(fd));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, PIN6, 0)));
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "ff15::1", 7000)));
+	len = make_addr(&a, "::1", port_of(server));
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+	EXPECT_TRUE(arrives_from(server, "x", "::1"));
+	close(fd);
+	close(server);
+}
+
 #ifndef AF_SMC
 #define AF_SMC 43
 #endif
