@@ -112,7 +112,7 @@ OTHERS = ("litmus", "perf")
 
 # A mutant's name begins with one of these.
 PERF_SECONDS = 600
-TOPICS = ("buildid", "inet-fixes", "iomap", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
+TOPICS = ("buildid", "inet-fixes", "udp-fixes", "iomap", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
 COLUMNS = ("topic", "mutants", "caught", "by the model", "explained", "not caught", "no result")
 
 

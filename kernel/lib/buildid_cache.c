@@ -456,7 +456,7 @@ static int read_wait(struct file *file, struct address_space *mapping,
 	int err;
 
 	err = build_id_read(&wait, build_id, size);
-	if (err && !build_id_error_of_file(err) && mapping)
+	if (err == -EBADF && mapping)
 		err = build_id_read(&page_cache, build_id, size);
 	return err;
 }

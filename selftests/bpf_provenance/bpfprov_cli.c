@@ -3586,7 +3586,7 @@ TEST_F(confine, other_addresses)
 }
 
 /* A child process that has a network namespace of its own, and sends forged answers there. */
-static pid_t spawn_forger(int port, volatile pid_t *receiver)
+static pid_t spawn_forger(int port, const pid_t *receiver)
 {
 	struct {
 		struct nlmsghdr h;
@@ -3609,9 +3609,10 @@ static pid_t spawn_forger(int port, volatile pid_t *receiver)
 			_exit(1);
 		for (;;) {
 			/* The first netlink socket of a process has its PID as the address. */
-			to.nl_pid = *receiver;
+			to.nl_pid = READ_ONCE(*receiver);
 			if (to.nl_pid)
-				sendto(fd, &done, sizeof(done), MSG_DONTWAIT, (void *)&to, sizeof(to));
+				sendto(fd, &done, sizeof(done), MSG_DONTWAIT, (void *)&to,
+				       sizeof(to));
 		}
 	}
 	close(fds[1]);

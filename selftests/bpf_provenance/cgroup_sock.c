@@ -6458,6 +6458,25 @@ TEST_F(hooks, pending_data)
 	EXPECT_TRUE(arrives_from(server6, "ab", "::1"));
 	close(fd);
 
+	/* The same with a connect() to port 9. */
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "::1", port_of(server6));
+	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::1", 9)));
+	ASSERT_EQ(1, send(fd, "b", 1, 0));
+	EXPECT_TRUE(arrives_from(server6, "ab", "::1"));
+	close(fd);
+
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, "127.0.0.1", port_of(server4));
+	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "127.0.0.1", 9)));
+	ASSERT_EQ(1, send(fd, "b", 1, 0));
+	EXPECT_TRUE(arrives_from(server4, "ab", "127.0.0.1"));
+	close(fd);
+
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "127.0.0.1", port_of(other))));

@@ -152,6 +152,17 @@ TEST_F(udp_pending, connect_v4mapped)
 
 TEST_F(udp_pending, connect_v6)
 {
+	union addr addr = addr_of(self->first6, false);
+
+	addr.v6.sin6_port = htons(9);
+	ASSERT_EQ(1, send_to(self->fd6, "a", MSG_MORE, self->first6, false));
+	ASSERT_EQ(0, connect(self->fd6, &addr.sa, sizeof(addr)));
+	ASSERT_EQ(1, send(self->fd6, "b", 1, 0));
+	EXPECT_TRUE(receives(self->first6, "ab"));
+}
+
+TEST_F(udp_pending, connect_nowhere)
+{
 	ASSERT_EQ(1, send_to(self->fd6, "a", MSG_MORE, self->first, true));
 	ASSERT_EQ(-1, connect_nowhere(self->fd6));
 	ASSERT_EQ(ENETUNREACH, errno);

@@ -107,8 +107,10 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 	if (err)
 		return err;
 	/* For a program on a device, the kernel does not set these. */
-	if (info.ifindex)
-		info.nr_jited_ksyms = info.nr_jited_func_lens = 0;
+	if (info.ifindex) {
+		info.nr_jited_ksyms = 0;
+		info.nr_jited_func_lens = 0;
+	}
 
 	t = (struct bpf_text){
 		.id = id,
