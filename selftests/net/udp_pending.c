@@ -170,6 +170,16 @@ TEST_F(udp_pending, connect_nowhere)
 	EXPECT_TRUE(receives(self->first, "ab"));
 }
 
+/* The second part is too long for a datagram. */
+TEST_F(udp_pending, too_long)
+{
+	static char data[65535];
+
+	ASSERT_EQ(1, send_to(self->fd, "a", MSG_MORE, self->first, false));
+	ASSERT_EQ(-1, send(self->fd, data, sizeof(data), 0));
+	EXPECT_EQ(EMSGSIZE, errno);
+}
+
 /* Data that was pending does not change where a connected socket sends to. */
 TEST_F(udp_pending, connected)
 {
