@@ -3444,6 +3444,20 @@ static int enter(const char *procs)
 #define PROCS		"/sys/fs/cgroup/" CGROUP "/cgroup.procs"
 #define CHILD		"/sys/fs/cgroup/" CGROUP "/child"
 
+/* Wait until the child @pid has written a byte to the pipe. Returns @pid, or -1: it has ended. */
+static pid_t wait_for_byte(pid_t pid, const int fds[2])
+{
+	char c;
+
+	close(fds[1]);
+	if (read(fds[0], &c, 1) != 1) {
+		end_process(pid);
+		pid = -1;
+	}
+	close(fds[0]);
+	return pid;
+}
+
 /*
  * A child process that listens on @port of any address, in a new network namespace, or in
  * the cgroup with the file @procs, and then leaves for the root cgroup.
@@ -3452,7 +3466,6 @@ static pid_t spawn_listener(int port, const char *procs)
 {
 	int fds[2];
 	pid_t pid;
-	char c;
 
 	if (pipe2(fds, O_CLOEXEC))
 		return -1;
@@ -3466,13 +3479,7 @@ static pid_t spawn_listener(int port, const char *procs)
 		for (;;)
 			pause();
 	}
-	close(fds[1]);
-	if (read(fds[0], &c, 1) != 1) {
-		end_process(pid);
-		pid = -1;
-	}
-	close(fds[0]);
-	return pid;
+	return wait_for_byte(pid, fds);
 }
 
 /* Does a line of the list of sockets have @socket and @process? */
@@ -3595,7 +3602,6 @@ static pid_t spawn_forger(int port, const pid_t *receiver)
 	struct sockaddr_nl to = { .nl_family = AF_NETLINK };
 	int fds[2], fd;
 	pid_t pid;
-	char c;
 
 	if (pipe2(fds, O_CLOEXEC))
 		return -1;
@@ -3615,13 +3621,7 @@ static pid_t spawn_forger(int port, const pid_t *receiver)
 				       sizeof(to));
 		}
 	}
-	close(fds[1]);
-	if (read(fds[0], &c, 1) != 1) {
-		end_process(pid);
-		pid = -1;
-	}
-	close(fds[0]);
-	return pid;
+	return wait_for_byte(pid, fds);
 }
 
 /*

@@ -6426,7 +6426,18 @@ static bool arrives_from(int server, const char *data, const char *source)
  */
 TEST_F(hooks, pending_data)
 {
-	int fd, server4, server6, other;
+	const struct {
+		int family;
+		const char *to, *source, *then;
+		int err;
+	} connects[] = {
+		/* There, a struct flowi4 has the source 127.0.0.2 and the destination 127.0.0.3. */
+		{ AF_INET6, "::ffff:127.0.0.1", "127.0.0.1", "7f00:2:7f00:3::1", ENETUNREACH },
+		{ AF_INET6, "::1", "::1", "::ffff:127.0.0.1", 0 },
+		{ AF_INET6, "::1", "::1", "::1", 0 },
+		{ AF_INET, "127.0.0.1", "127.0.0.1", "127.0.0.1", 0 },
+	};
+	int fd, server, server4, server6, other, i;
 	socklen_t len;
 	union addr a;
 
@@ -6438,44 +6449,19 @@ TEST_F(hooks, pending_data)
 	ASSERT_LE(0, other);
 	ASSERT_LE(0, server6);
 
-	/* There, a struct flowi4 has the source 127.0.0.2 and the destination 127.0.0.3. */
-	fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	len = make_addr(&a, "::ffff:127.0.0.1", port_of(server4));
-	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
-	ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, "7f00:2:7f00:3::1", 9)));
-	ASSERT_EQ(ENETUNREACH, errno);
-	ASSERT_EQ(1, send(fd, "b", 1, 0));
-	EXPECT_TRUE(arrives_from(server4, "ab", "127.0.0.1"));
-	close(fd);
-
-	fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	len = make_addr(&a, "::1", port_of(server6));
-	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
-	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::ffff:127.0.0.1", port_of(other))));
-	ASSERT_EQ(1, send(fd, "b", 1, 0));
-	EXPECT_TRUE(arrives_from(server6, "ab", "::1"));
-	close(fd);
-
-	/* The same with a connect() to port 9. */
-	fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	len = make_addr(&a, "::1", port_of(server6));
-	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
-	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::1", 9)));
-	ASSERT_EQ(1, send(fd, "b", 1, 0));
-	EXPECT_TRUE(arrives_from(server6, "ab", "::1"));
-	close(fd);
-
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	ASSERT_LE(0, fd);
-	len = make_addr(&a, "127.0.0.1", port_of(server4));
-	ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
-	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "127.0.0.1", 9)));
-	ASSERT_EQ(1, send(fd, "b", 1, 0));
-	EXPECT_TRUE(arrives_from(server4, "ab", "127.0.0.1"));
-	close(fd);
+	for (i = 0; i < (int)ARRAY_LEN(connects); i++) {
+		server = strcmp(connects[i].source, "::1") ? server4 : server6;
+		fd = socket(connects[i].family, SOCK_DGRAM, 0);
+		ASSERT_LE(0, fd);
+		len = make_addr(&a, connects[i].to, port_of(server));
+		ASSERT_EQ(1, sendto(fd, "a", 1, MSG_MORE, &a.sa, len));
+		len = make_addr(&a, connects[i].then, 9);
+		ASSERT_EQ(connects[i].err, connect(fd, &a.sa, len) ? errno : 0);
+		ASSERT_EQ(1, send(fd, "b", 1, 0));
+		EXPECT_TRUE(arrives_from(server, "ab", connects[i].source))
+			TH_LOG("%s, then %s", connects[i].to, connects[i].then);
+		close(fd);
+	}
 
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
 	ASSERT_LE(0, fd);

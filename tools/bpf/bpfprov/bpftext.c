@@ -12,17 +12,6 @@
 /* The kernel's limit is 256 subprograms, plus those it adds. */
 #define MAX_SUBPROGS	512
 
-void bpf_text_tag(const char *name, uint8_t *tag)
-{
-	unsigned int byte;
-	int i;
-
-	if (strncmp(name, "bpf_prog_", 9) || strspn(name + 9, "0123456789abcdef") < 16)
-		return;
-	for (i = 0; i < 8 && sscanf(name + 9 + 2 * i, "%2x", &byte) == 1; i++)
-		tag[i] = byte;
-}
-
 /* The name is at @off and ends before the ring_id at the end of the record. */
 static void copy_name(struct bpf_text *t, const struct perf_event_header *h, size_t off)
 {
@@ -127,15 +116,12 @@ int bpf_text_of(uint32_t id, const struct ksyms *k, bpf_text_fn fn, void *ctx)
 		memcpy(t.tag, i ? tags[i] : info.tag, sizeof(t.tag));
 		/* Symbols begin at the text, which is a few bytes after the start of the image. */
 		s = k && t.addr ? ksyms_find(k, t.addr) : NULL;
-		if (s && s->is_bpf && s->addr == t.addr) {
+		if (s && s->is_bpf && s->addr == t.addr)
 			snprintf(t.name, sizeof(t.name), "%s", s->name);
-			if (i)
-				bpf_text_tag(t.name, t.tag);
-		} else if (i) {
+		else if (i)
 			sub_name(&t);
-		} else {
+		else
 			snprintf(t.name, sizeof(t.name), "%s", info.name);
-		}
 		fn(ctx, &t);
 	}
 	return 0;

@@ -67,7 +67,4 @@ struct ksymbol_record {
 bool bpf_text_of_subprog(const struct perf_event_header *h, struct bpf_text *t);
 bool bpf_text_of_ksymbol(const struct perf_event_header *h, struct bpf_text *t);
 
-/* Store the tag of a name that begins with bpf_prog_TAG; else leave @tag unchanged. */
-void bpf_text_tag(const char *name, uint8_t *tag);
-
 #endif
