@@ -64,7 +64,7 @@ __u32 BPF_PROG(ca_undo_cwnd, struct sock *sk)
 	return 2;
 }
 
-SEC(".struct_ops")
+SEC(".struct_ops.link")
 struct tcp_congestion_ops ca = {
 	.init = (void *)ca_init,
 	.release = (void *)ca_release,
