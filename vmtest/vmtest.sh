@@ -22,6 +22,8 @@
 #       --append ARGS    further kernel arguments
 #       --boot-timeout S, --silence-timeout S, --test-timeout S,
 #       --shutdown-timeout S
+#                        the one for silence (300) is longer by 300 s for each further
+#                        unit of TIMEOUT_SCALE
 #       --longer S       added to the silence and test time-outs
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
 #                        its console matches
@@ -54,11 +56,12 @@
 #   KVM_PROBE_TIMEOUT  emulation is used if no guest boots with KVM in so many seconds (6)
 #   SELFTESTS          an installed kselftest directory (build/out/series/selftests)
 #   FUZZ_SEED, FUZZ_SECONDS, STORM_SECONDS  passed to the tests
-#   TIMEOUT_SCALE      also passed; a test's own time-out is multiplied by it
+#   TIMEOUT_SCALE      also passed; a test's own time-out is multiplied by it. Default: from
+#                      the time of the boot
 #
 # A flavour's needs are in its vmtest/kconfig/FLAVOUR.config, as lines "# vmtest: WORD...":
 # options, which those of the command line override, and NAME=VALUE for the tests, which
-# this environment overrides.
+# this environment overrides. Of TIMEOUT_SCALE, the larger one is used.
 
 set -euo pipefail
 . "$(dirname "$0")/../scripts/common.sh"
@@ -83,7 +86,8 @@ needs()
 	for word in "${words[@]}"; do
 		if [[ ! $word =~ ^([A-Z_]+)=(.*) ]]; then
 			options+=("$word")
-		elif [ -z "${!BASH_REMATCH[1]:-}" ]; then
+		elif [ -z "${!BASH_REMATCH[1]:-}" ] ||
+				[[ $word == TIMEOUT_SCALE=* && ${word#*=} -gt $TIMEOUT_SCALE ]]; then
 			export "${word?}"
 		fi
 	done
@@ -381,7 +385,11 @@ news()
 		line=$partial$line partial="" moved=$now
 		case $line in
 		"$token boot"*)
-			[ -n "$boot_ms" ] || boot_ms=$(((now - started) / 1000))
+			[ -z "$boot_ms" ] || continue
+			boot_ms=$(((now - started) / 1000))
+			# A test that hangs is silent until its own time-out.
+			n=${line#"$token boot"}
+			silence_timeout=$((silence_timeout + 300 * (${n:-1} - 1)))
 			[ -n "$quiet$shell" ] || say "booted ($flavour, $accel) in $boot_ms ms"
 			;;
 		"$token exit "*) status=${line#"$token exit "} ;;

@@ -132,7 +132,8 @@ teardown()
 }
 
 @test "vmtest: a guest that hangs is 7, after the silence time-out" {
-	vm --silence-timeout 2 -- sleep 1000
+	# A larger one, also that of a slow boot, would add to it.
+	TIMEOUT_SCALE=1 vm --silence-timeout 2 -- sleep 1000
 	[ "$status" = 7 ]
 	[[ $output == *"nothing was printed for 2 s"* ]]
 }
