@@ -3,7 +3,7 @@
 """Read litmus tests with variants, and judge the output of herd7.
 
 usage: litmus.py write DIR FILE...     the tests and their variants as files in DIR, for herd7
-       litmus.py judge HERD FILE...    its output: the table, and "N passed, N failed"
+       litmus.py judge HERD FILE...    its output: the table, and the counts
        litmus.py block HERD FILE...    the block of doc/results.md
 
 A line of a test that ends in a comment "// CODE: RESULT" or "// without: RESULT" makes a
@@ -137,7 +137,7 @@ def judge(tests: list[Test], herd: Path) -> int:
     print("\n".join(printed([list(HEAD), *table(tests, found)])))
     for fault in faults:
         print(f"FAILED: {fault}")
-    print(f"{sum(len(t.variants) for t in tests) - len(faults) + len(errors)} passed, {len(faults)} failed")
+    print(f"{sum(len(t.variants) for t in tests) - len(faults) + len(errors)} passed, {len(faults)} failed, 0 skipped")
     return 1 if faults else 0
 
 

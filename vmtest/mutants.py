@@ -110,10 +110,10 @@ extern const void {SWITCH} __attribute__((section(".ksyms"), weak));
 OTHERS = ("litmus", "perf")
 
 
-# A mutant's name begins with one of these.
 PERF_SECONDS = 600
-TOPICS = ("buildid", "inet-fixes", "udp-fixes", "iomap", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
-COLUMNS = ("topic", "mutants", "caught", "by the model", "explained", "not caught", "no result")
+# A mutant's name begins with one of these.
+AREAS = ("buildid", "inet-fixes", "udp-fixes", "iomap", "task-vma", "bpf-event", "cgroup-sock", "bpfprov")
+COLUMNS = ("area", "mutants", "caught", "by the model", "explained", "not caught", "no result")
 
 
 @dataclass
@@ -156,8 +156,8 @@ class Mutant:
         return hashlib.sha256("\n".join(self.text).encode()).hexdigest()[:12]
 
     @property
-    def topic(self) -> str:
-        return next((topic for topic in TOPICS if self.name.startswith(f"{topic}-")), "")
+    def area(self) -> str:
+        return next((area for area in AREAS if self.name.startswith(f"{area}-")), "")
 
     @property
     def tests(self) -> dict[str, str]:
@@ -398,7 +398,7 @@ def perf_case(perf: str, number: int, case: str) -> tuple[str, str]:
     # A mutant can remove the end of a loop.
     run = subprocess.Popen([perf, "test", "-v", "-S", case], env=os.environ | {SWITCH.upper(): str(number)},
                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           start_new_session=True)
+                           errors="replace", start_new_session=True)
     try:
         output = run.communicate(timeout=PERF_SECONDS)[0]
     except subprocess.TimeoutExpired:
@@ -470,9 +470,9 @@ def block(mutants: dict[str, Mutant], path: Path) -> None:
     columns = columns_of(mutants, results)
     print("|", " | ".join(COLUMNS), "|")
     print("| --- |", " | ".join(["---:"] * (len(COLUMNS) - 1)), "|")
-    for topic in (*TOPICS, "all"):
-        found = [columns[name] for name, m in mutants.items() if topic in (m.topic, "all")]
-        print(f"| {topic} |", " | ".join(map(str, [len(found), *(found.count(c) for c in COLUMNS[2:])])), "|")
+    for area in (*AREAS, "all"):
+        found = [columns[name] for name, m in mutants.items() if area in (m.area, "all")]
+        print(f"| {area} |", " | ".join(map(str, [len(found), *(found.count(c) for c in COLUMNS[2:])])), "|")
     if bad := [name for name, c in columns.items() if c == "not caught"]:
         print("\nNot caught:\n\n```")
         print("\n".join(f"{name}: {results[name]}" for name in bad))

@@ -18,7 +18,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 
 import figures
 import kcsan
@@ -308,16 +308,17 @@ def regress(args: argparse.Namespace) -> int:
 
 # --- lint -------------------------------------------------------------------
 
-# File, its columns, the one with a regular expression.
+# File, its columns.
 DATA = {
-    "vmtest/expect.base": ("TEST OUTCOME REGEX REASON", "REGEX"),
-    "vmtest/expect.skip": ("FLAVOURS REGEX REASON UNTIL", "REGEX"),
-    "vmtest/splats.deny": ("REGEX REASON", "REGEX"),
-    "vmtest/splats.allow": ("REGEX REASON UNTIL", "REGEX"),
-    "vmtest/splats.base": ("FLAVOUR REGEX REASON UNTIL", "REGEX"),
-    "vmtest/kcsan.known": ("ACCESSES SUBSYSTEM REASON UNTIL", "ACCESSES"),
-    "vmtest/regress.known": ("REGEX RESULT REASON UNTIL", "REGEX"),
-    "scripts/style.allow": ("REGEX REASON UNTIL", "REGEX"),
+    "vmtest/expect.base": "TEST OUTCOME REGEX REASON",
+    "vmtest/expect.skip": "FLAVOURS REGEX REASON UNTIL",
+    "vmtest/splats.deny": "REGEX REASON",
+    "vmtest/splats.allow": "REGEX REASON UNTIL",
+    "vmtest/splats.base": "FLAVOUR REGEX REASON UNTIL",
+    "vmtest/kcsan.known": "ACCESSES SUBSYSTEM REASON UNTIL",
+    "vmtest/regress.known": "REGEX RESULT REASON UNTIL",
+    "scripts/style.allow": "REGEX REASON UNTIL",
+    "vmtest/perf.known": "TEST REASON UNTIL",
 }
 # A reason that only the row above, or its author, can explain.
 VAGUE = re.compile(r"^(the same|same|as above|ditto|dito|see above|likewise|todo\b.*|-|)\.?$", re.IGNORECASE)
@@ -356,7 +357,7 @@ def faults_of(row: list[str], columns: list[str]) -> list[str]:
 def lint(args: argparse.Namespace) -> int:
     """Every row of the data files has its columns, and a reason that stands by itself."""
     top, tally = Path(args.top), Tally()
-    for name, (columns, _) in DATA.items():
+    for name, columns in DATA.items():
         seen: set[str] = set()
         for n, line in enumerate(lines_of(top / name), 1):
             if not line or line.startswith("#"):
@@ -380,7 +381,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(run, help: str) -> argparse.ArgumentParser:
+    def command(run: Callable[[argparse.Namespace], int], help: str) -> argparse.ArgumentParser:
         p = commands.add_parser(run.__name__, help=help, description=run.__doc__)
         p.set_defaults(run=run)
         return p

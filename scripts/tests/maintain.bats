@@ -146,6 +146,16 @@ series_test()
 	"$SCRIPTS/series" check
 }
 
+@test "series rebase: onto a tree without a file of the old one" {
+	made_series
+	tiny_kernel "$HOME/new" 7.3.9
+	rm "$HOME/new/lib/b.c"
+	run "$SCRIPTS/series" rebase "$HOME/new"
+	[ "$status" = 0 ]
+	[ ! -e "$LINUX/lib/b.c" ]
+	"$SCRIPTS/series" check
+}
+
 @test "series rebase: a conflict stops, is resolved, and the rebase continues" {
 	made_series
 	tiny_kernel "$HOME/new" 7.3.9

@@ -334,7 +334,7 @@ herd()
 	[ "$(cut -f1,3 last | tail -n +2)" = $'buildid-first\tcaught: p.x.one\nbuildid-second\tsurvived: all pass\nbuildid-third\tproven by the model: order' ]
 	mutants block last
 	[ "${lines[2]}" = "| buildid | 4 | 1 | 1 | 1 | 1 | 0 |" ]
-	[ "${lines[9]}" = "| all | 4 | 1 | 1 | 1 | 1 | 0 |" ]
+	[[ $output = *$'\n'"| all | 4 | 1 | 1 | 1 | 1 | 0 |"* ]]
 	[[ $output = *"buildid-second: survived: all pass"* ]]
 	# The text of one of them changes.
 	sed -i 's/!MUTANT) ||/! MUTANT) ||/' list
