@@ -4280,11 +4280,21 @@ static void *half_connect(void *arg)
 
 /*
  * Between the hook of connect() and the connection, another thread connects the socket to exempt
- * localhost: the first connection is still made from the cgroup's address.
+ * localhost, also after it has connected it to the other family: the first connection is still
+ * made from the cgroup's address.
  */
 TEST_F(confine, allow_localhost_race)
 {
-	static const char * const remotes[] = { ADDR2, "::ffff:" ADDR2, ADDR2_6 };
+	static const struct {
+		int exempt;
+		const char *remote, *between;
+	} cases[] = {
+		{ 0, ADDR2 },
+		{ 1, "::ffff:" ADDR2 },
+		{ 2, ADDR2_6 },
+		{ 1, "::ffff:" ADDR2, ADDR2_6 },
+		{ 2, ADDR2_6, "::ffff:" ADDR2 },
+	};
 	struct bpfprov_cli *skel = bpfprov_cli__open();
 	struct half_connect h = { .skel = skel };
 	pthread_t thread;
@@ -4303,13 +4313,13 @@ TEST_F(confine, allow_localhost_race)
 	ASSERT_EQ(0, bpfprov_cli__attach(skel));
 	ASSERT_EQ(0, add_address6(ADDR1_6));
 	ASSERT_EQ(0, add_address6(ADDR2_6));
-	for (i = 0; i < ARRAY_LEN(exempts); i++) {
-		remote = udp_on(i == 2 ? ADDR2_6 : ADDR2, 53);
+	for (i = 0; i < ARRAY_LEN(cases); i++) {
+		remote = udp_on(cases[i].exempt == 2 ? ADDR2_6 : ADDR2, 53);
 		ASSERT_LE(0, remote);
-		exempt_start(_metadata, &e, i, ARGS("confine", CGROUP, EXEMPT));
+		exempt_start(_metadata, &e, cases[i].exempt, ARGS("confine", CGROUP, EXEMPT));
 		skel->bss->waiting = false;
 		skel->bss->filled = false;
-		h.len = make_addr(&h.to, remotes[i], 53);
+		h.len = make_addr(&h.to, cases[i].remote, 53);
 		h.s = socket(h.to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		ASSERT_LE(0, h.s);
 		ASSERT_EQ(0, pthread_create(&thread, NULL, half_connect, &h));
@@ -4318,6 +4328,11 @@ TEST_F(confine, allow_localhost_race)
 			sched_yield();
 		ASSERT_TRUE(skel->bss->waiting);
 		EXPECT_EQ(0, connect(h.s, &unspec, sizeof(unspec)));
+		if (cases[i].between) {
+			len = make_addr(&a, cases[i].between, 53);
+			EXPECT_EQ(0, connect(h.s, &a.sa, len)) TH_LOG("%s", strerror(errno));
+			EXPECT_EQ(0, connect(h.s, &unspec, sizeof(unspec)));
+		}
 		EXPECT_EQ(0, connect(h.s, &e.a.sa, e.len)) TH_LOG("%s", strerror(errno));
 		WRITE_ONCE(skel->bss->filled, true);
 		ASSERT_EQ(0, pthread_join(thread, NULL));
@@ -4325,8 +4340,9 @@ TEST_F(confine, allow_localhost_race)
 		EXPECT_EQ(0, h.ret);
 		len = sizeof(a);
 		ASSERT_EQ(0, getpeername(h.s, &a.sa, &len));
-		EXPECT_TRUE(same_ip(&a, remotes[i]));
-		EXPECT_STREQ(i == 2 ? ADDR1_6 : ADDR1, source_at(remote, h.s, NULL, 0));
+		EXPECT_TRUE(same_ip(&a, cases[i].remote));
+		EXPECT_STREQ(cases[i].exempt == 2 ? ADDR1_6 : ADDR1,
+			     source_at(remote, h.s, NULL, 0)) TH_LOG("case %zu", i);
 		close(h.s);
 		exempt_end(_metadata, &e);
 		close(remote);

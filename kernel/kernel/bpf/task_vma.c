@@ -47,15 +47,17 @@ enum bpf_task_vma_build_id {
  * @ino: inode number of the file, 0 if no file is mapped. This and @dev_major,
  *	@dev_minor are the values in /proc/PID/maps
  * @mm: a token that represents the address space: equal for two records of one
- *	task if it did not call exec() in between, and otherwise different with a
- *	probability of 1 - 2^-64. A sample inside exec(), after the new mm was
- *	installed, may have a third value
+ *	task if it did not call exec() in between, and different with a probability
+ *	of 1 - 2^-64 if it did. A sample inside exec(), after the new mm was
+ *	installed, may have a third value. After a task has exited, another one that
+ *	has not called exec() can have its token
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
  * @seq: a different value whenever the address space may have changed, until it
  *	wraps around, after 2^31 changes. Compare it for equality only: two records
  *	with equal @mm and @seq, and fewer changes than that in between, were true
- *	at the same time. Odd if another mapping was being changed. @mm and @seq are
- *	also set if there is no such mapping
+ *	at the same time. Odd if another mapping was being changed: then, each
+ *	mapping that was found is described correctly, but one that is missing may
+ *	exist. @mm and @seq are also set if there is no such mapping
  * @dev_major: major number of the file's device, 0 if no file is mapped
  * @dev_minor: its minor number
  * @generation: of the inode, 0 if the file system has none: it distinguishes a

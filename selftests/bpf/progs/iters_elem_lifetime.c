@@ -144,6 +144,64 @@ int BPF_PROG(inode_after_put_file, struct file *opened)
 	return 0;
 }
 
+/* A field of an RCU pointer, here exe_file of an element's mm, is valid as long as that */
+SEC("?lsm.s/file_open")
+__failure __msg("R2 type=untrusted_ptr_")
+int BPF_PROG(inode_after_rcu_unlock, struct file *opened)
+{
+	struct bpf_iter_task_vma it;
+	struct inode *inode = NULL;
+	struct vm_area_struct *vma;
+	struct mm_struct *mm;
+	struct file *exe;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma) {
+		mm = vma->vm_mm;
+		if (mm) {
+			bpf_rcu_read_lock();
+			exe = mm->exe_file;
+			if (exe)
+				inode = exe->f_inode;
+			bpf_rcu_read_unlock();
+		}
+	}
+	bpf_iter_task_vma_destroy(&it);
+	if (inode)
+		bpf_inode_storage_get(&inodes, inode, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	return 0;
+}
+
+SEC("?lsm.s/file_open")
+__success
+int BPF_PROG(inode_before_rcu_unlock, struct file *opened)
+{
+	struct bpf_iter_task_vma it;
+	struct vm_area_struct *vma;
+	struct inode *inode;
+	struct mm_struct *mm;
+	struct file *exe;
+
+	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	vma = bpf_iter_task_vma_next(&it);
+	if (vma) {
+		mm = vma->vm_mm;
+		if (mm) {
+			bpf_rcu_read_lock();
+			exe = mm->exe_file;
+			if (exe) {
+				inode = exe->f_inode;
+				bpf_inode_storage_get(&inodes, inode, 0,
+						      BPF_LOCAL_STORAGE_GET_F_CREATE);
+			}
+			bpf_rcu_read_unlock();
+		}
+	}
+	bpf_iter_task_vma_destroy(&it);
+	return 0;
+}
+
 SEC("?lsm.s/file_open")
 __success
 int BPF_PROG(inode_before_put_file, struct file *opened)

@@ -415,42 +415,6 @@ static __always_inline bool has_ports(const struct bpf_sock_addr *ctx)
 }
 
 /*
- * Source for a destination that is exempt by --allow-localhost: localhost, which servers may
- * require. A socket that has the cgroup's own address keeps it, even if it has no port yet.
- * Datagram sockets are locked for the hook, for the port, and to connect, so another thread may be
- * about to connect it elsewhere. Any other address is from before the policy.
- */
-static __always_inline int local_source(const struct policy *p, struct bpf_sock_addr *ctx,
-					bool is_ip4, bool from_mapped)
-{
-	struct sockaddr_in sin = {
-		.sin_family = AF_INET,
-		.sin_addr.s_addr = bpf_htonl(INADDR_LOOPBACK),
-	};
-	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
-	struct words a;
-
-	if (!ctx->sk)
-		return REFUSE;
-	a = bound6(ctx->sk);
-	if (is_ip4 ? is_bound_to4(ctx, p->ip4) : is_own6(p, &a))
-		return ALLOW;
-	if (is_bound(ctx)) {
-		if (ctx->family == AF_INET)
-			a = mapped(ctx->sk->src_ip4);
-		return is_localhost(&a) ? ALLOW : REFUSE;
-	}
-	if (ctx->type == SOCK_DGRAM &&
-	    !bpf_sk_storage_get(&local, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE))
-		return REFUSE;
-	if (is_ip4 && !from_mapped)
-		return bind_result(bpf_bind(ctx, (void *)&sin, sizeof(sin)));
-	sin6.sin6_addr.s6_addr32[2] = is_ip4 ? bpf_htonl(0xffff) : 0;
-	sin6.sin6_addr.s6_addr32[3] = bpf_htonl(is_ip4 ? INADDR_LOOPBACK : 1);
-	return bind_result(bpf_bind(ctx, (void *)&sin6, sizeof(sin6)));
-}
-
-/*
  * A bound socket was bound through these hooks, or before they were attached; in the latter
  * case it may not connect.
  */
@@ -486,6 +450,46 @@ static __always_inline int source6(const struct policy *p, struct bpf_sock_addr 
 	sin6.sin6_addr.s6_addr32[1] = p->ip6[1];
 	sin6.sin6_addr.s6_addr32[2] = p->ip6[2];
 	sin6.sin6_addr.s6_addr32[3] = p->ip6[3];
+	return bind_result(bpf_bind(ctx, (void *)&sin6, sizeof(sin6)));
+}
+
+/*
+ * Source for a destination that is exempt by --allow-localhost: localhost, which servers may
+ * require. A socket that has the cgroup's own address keeps it, even if it has no port yet.
+ * Datagram sockets are locked for the hook, for the port, and to connect, so another thread may be
+ * about to connect it elsewhere. Any other address is from before the policy.
+ */
+static __always_inline int local_source(const struct policy *p, struct bpf_sock_addr *ctx,
+					bool is_ip4, bool from_mapped)
+{
+	struct sockaddr_in sin = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = bpf_htonl(INADDR_LOOPBACK),
+	};
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
+	struct words a;
+
+	if (!ctx->sk)
+		return REFUSE;
+	a = bound6(ctx->sk);
+	if (is_ip4 ? is_bound_to4(ctx, p->ip4) : is_own6(p, &a))
+		return ALLOW;
+	/* As is one that another thread connected to both families in turn. */
+	if (ctx->family == AF_INET6 && !is_bound(ctx) && p->has_ip4 && p->has_ip6 &&
+	    (is_ip4 ? is_own6(p, &a) : is_bound_to4(ctx, p->ip4)))
+		return is_ip4 ? source4(p, ctx, from_mapped) : source6(p, ctx);
+	if (is_bound(ctx)) {
+		if (ctx->family == AF_INET)
+			a = mapped(ctx->sk->src_ip4);
+		return is_localhost(&a) ? ALLOW : REFUSE;
+	}
+	if (ctx->type == SOCK_DGRAM &&
+	    !bpf_sk_storage_get(&local, ctx->sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE))
+		return REFUSE;
+	if (is_ip4 && !from_mapped)
+		return bind_result(bpf_bind(ctx, (void *)&sin, sizeof(sin)));
+	sin6.sin6_addr.s6_addr32[2] = is_ip4 ? bpf_htonl(0xffff) : 0;
+	sin6.sin6_addr.s6_addr32[3] = bpf_htonl(is_ip4 ? INADDR_LOOPBACK : 1);
 	return bind_result(bpf_bind(ctx, (void *)&sin6, sizeof(sin6)));
 }
 
