@@ -233,7 +233,8 @@ int one_ip_connect6(struct bpf_sock_addr *ctx)
 		__builtin_memcpy(&sin6.sin6_addr, policy.pin6, sizeof(policy.pin6));
 	}
 	redirect6(ctx);
-	bind_result = bpf_bind(ctx, (void *)&sin6, sizeof(sin6));
+	bind_result = policy.other_family ? bind_pin4(ctx) :
+					    bpf_bind(ctx, (void *)&sin6, sizeof(sin6));
 	return !bind_result && !policy.late_deny;
 }
 

@@ -3585,6 +3585,25 @@ TEST_F(hooks, raw_bound_again)
 	EXPECT_EQ(0, seen[CONNECT6].runs);
 }
 
+/* bpf_bind() to an IPv4 address, which is shorter, does not bind an IPv6 raw socket. */
+TEST_F(hooks, raw_other_family)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	socklen_t len = sizeof(union addr);
+	union addr a;
+	int fd;
+
+	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_TEST);
+	ASSERT_LE(0, fd);
+	policy->other_family = 1;
+	EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER6, 9)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-EAFNOSUPPORT, self->skel->bss->bind_result);
+	ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+	EXPECT_TRUE(same_ip(&a, "::"));
+	close(fd);
+}
+
 /* When post_bind refuses a port, TCP looks up its owner by address. */
 TEST_F(hooks, refused_port)
 {
@@ -6140,9 +6159,10 @@ TEST_F(hooks, source_of_a_group)
 	} families[] = {
 		{ "239.1.1.1", PEER4, PIN4 }, { "ff05::1:3", PEER6, PIN6 },
 	};
+	static const char * const no_sources[] = { "239.1.1.2", "255.255.255.255", "0.0.0.0" };
 	struct policy *policy = &self->skel->bss->policy;
 	union addr a, from;
-	int fd, server, i;
+	int fd, server, i, j;
 	socklen_t len;
 	char c;
 
@@ -6164,6 +6184,14 @@ TEST_F(hooks, source_of_a_group)
 		EXPECT_EQ(-1, connect(fd, &a.sa, len));
 		EXPECT_EQ(EPERM, errno);
 		EXPECT_EQ(-EADDRNOTAVAIL, self->skel->bss->bind_result);
+		/* As is one that is not the address of a host. */
+		for (j = 0; j < (int)ARRAY_LEN(no_sources); j++) {
+			inet_pton(AF_INET, no_sources[j], &policy->pin4);
+			inet_pton(AF_INET6, j == 2 ? "::" : "ff05::1:4", policy->pin6);
+			EXPECT_EQ(-1, connect(fd, &a.sa, len));
+			EXPECT_EQ(-EINVAL, self->skel->bss->bind_result)
+				TH_LOG("%s", no_sources[j]);
+		}
 		set_policy(policy, &self->net);
 		ASSERT_EQ(0, connect(fd, &a.sa, len));
 		ASSERT_EQ(1, send(fd, "x", 1, 0));
@@ -6278,6 +6306,11 @@ TEST_F(hooks, device_of_a_refused_bind)
 {
 	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, busy, i;
 	static const int types[] = { SOCK_RAW, SOCK_STREAM, SOCK_DGRAM };
+	static const struct {
+		int type, protocol;
+	} refused[] = {
+		{ SOCK_RAW, IPPROTO_TEST }, { SOCK_DGRAM, 0 }, { SOCK_DGRAM, IPPROTO_ICMPV6 },
+	};
 	struct policy *policy = &self->skel->bss->policy;
 	union addr a;
 	socklen_t len;
@@ -6327,18 +6360,43 @@ TEST_F(hooks, device_of_a_refused_bind)
 	close(fd);
 	close(busy);
 
-	/* post_bind refuses a raw socket. */
-	fd = socket(AF_INET6, SOCK_RAW, IPPROTO_TEST);
-	ASSERT_LE(0, fd);
 	policy->netns = self->net.cookie;
 	policy->deny = H(POST_BIND6);
 	inet_pton(AF_INET6, "fe80::2", policy->pin6);
-	len = make_addr(&a, "fe80::2", 0);
-	a.in6.sin6_scope_id = lo;
-	EXPECT_EQ(-1, bind(fd, &a.sa, len));
-	EXPECT_EQ(EPERM, errno);
-	EXPECT_EQ(1, self->skel->bss->seen[POST_BIND6].runs);
-	EXPECT_EQ(0, bound_device(fd));
+	for (i = 0; i < (int)ARRAY_LEN(refused); i++) {
+		fd = socket(AF_INET6, refused[i].type, refused[i].protocol);
+		ASSERT_LE(0, fd);
+		self->skel->bss->seen[POST_BIND6].runs = 0;
+		len = make_addr(&a, "fe80::2", 0);
+		a.in6.sin6_scope_id = lo;
+		EXPECT_EQ(-1, bind(fd, &a.sa, len));
+		EXPECT_EQ(EPERM, errno);
+		EXPECT_EQ(1, self->skel->bss->seen[POST_BIND6].runs);
+		EXPECT_EQ(0, bound_device(fd))
+			TH_LOG("type %d", refused[i].type);
+		close(fd);
+	}
+}
+
+/* IPV6_V6ONLY that the user sets outlasts the address of a program that refused connect(). */
+TEST_F(hooks, v6only_of_user)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, one = 1, v6only = 0;
+	socklen_t len = sizeof(int);
+	union addr a;
+
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	policy->late_deny = 1;
+	ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER6, 9)));
+	ASSERT_EQ(EPERM, errno);
+	ASSERT_EQ(0, self->skel->bss->bind_result);
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
+	policy->netns = 0;
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+	ASSERT_EQ(0, getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, &len));
+	EXPECT_EQ(1, v6only);
 	close(fd);
 }
 

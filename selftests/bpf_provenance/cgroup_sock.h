@@ -93,6 +93,7 @@ struct policy {
 	__u32 refuse4;		/* bind4 and connect4: refuse this address */
 	__u32 port;		/* connect4: for bpf_bind() */
 	__u32 scope;		/* connect6: for bpf_bind() */
+	__u32 other_family;	/* connect6: bpf_bind() to an AF_INET address */
 	__u32 pin4, pin6[4];	/* the one IP */
 	__u32 from4, from6[4];	/* connections and sends to this ... */
 	__u32 to4, to6[4];	/* ... are sent here */
