@@ -2475,7 +2475,7 @@ TEST_F(stream, reader)
 	ASSERT_EQ(0, reader_take(&rd));
 	id = load_and_close();
 	ASSERT_NE(0, id);
-	ASSERT_EQ(0, reader_take(&rd));
+	ASSERT_EQ(0, reader_take_last(&rd));
 	first = seq + 1;
 	for (loads = 0, texts = 0; (t = reader_next(&rd, 1)); texts++) {
 		EXPECT_LT(seq, t->r.seq);

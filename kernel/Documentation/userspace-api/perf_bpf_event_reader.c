@@ -152,8 +152,31 @@ static int reader_take(struct reader *rd)
 }
 
 /*
+ * Take the rings for the last time. They are read one after the other, so of the records
+ * that are written meanwhile only some are taken: wait for those up to the highest number
+ * that is there now, and discard later ones. Returns 0 or a negative errno.
+ */
+static int reader_take_last(struct reader *rd)
+{
+	const struct timespec late = { .tv_nsec = READER_LATE };
+	uint64_t highest;
+	int err;
+
+	err = reader_take(rd);
+	if (err)
+		return err;
+	highest = rd->texts ? rd->text[rd->texts - 1]->r.seq : 0;
+	nanosleep(&late, NULL);
+	err = reader_take(rd);
+	while (rd->texts && rd->text[rd->texts - 1]->r.seq > highest)
+		free(rd->text[--rd->texts]);
+	return err;
+}
+
+/*
  * The next record in the order of seq, which the caller has until the next call, or
- * NULL: there is none yet. With @last, a number that is missing is not waited for.
+ * NULL: there is none yet. With @last, a number that is missing is not waited for:
+ * call reader_take_last() before.
  */
 static const struct reader_text *reader_next(struct reader *rd, int last)
 {
@@ -278,7 +301,7 @@ int main(int argc, char **argv)
 	err = reader_open(&rd);
 	while (!err && !last) {
 		last = reader_now() >= end;
-		err = reader_take(&rd);
+		err = last ? reader_take_last(&rd) : reader_take(&rd);
 		while ((t = reader_next(&rd, last))) {
 			if (rd.missing > missing)
 				printf("%llu missing\n",

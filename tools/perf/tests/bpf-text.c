@@ -11,6 +11,7 @@
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/list.h>
 #include <linux/string.h>
 #include <linux/time64.h>
 #include <linux/zalloc.h>
@@ -584,6 +585,52 @@ static int __test_early_gap(struct fixture *f)
 	TEST_ASSERT_VAL("lost", machine__nr_lost_bpf(&f->machine) == 1);
 	TEST_ASSERT_VAL("late", !machine__process_bpf_subprog(&f->machine, &late[1], &f->sample));
 	TEST_ASSERT_VAL("lost", machine__nr_lost_bpf(&f->machine) == 1);
+	return TEST_OK;
+}
+
+/*
+ * When perf record ends, it disables the event of one CPU after the other. Records that
+ * are missing after the last sample do not count.
+ */
+static int __test_gap_at_end(struct fixture *f)
+{
+	TEST_ASSERT_VAL("a sample", known(f, ADDR, NULL, 0, 0));
+	TEST_ASSERT_VAL("load", !load(f, 5, 0, ADDR, LEN, "bpf_prog_a"));
+	f->seq++;
+	f->sample.time += NSEC_PER_MSEC;
+	TEST_ASSERT_VAL("load", !load(f, 7, 0, ADDR + LEN, LEN, "bpf_prog_b"));
+	TEST_ASSERT_VAL("at the end", warns_of_lost(f, 0));
+	TEST_ASSERT_VAL("a sample", known(f, ADDR, "bpf_prog_a", 5, 0));
+	TEST_ASSERT_VAL("not at the end", warns_of_lost(f, 1));
+
+	f->seq++;
+	f->sample.time += NSEC_PER_MSEC;
+	TEST_ASSERT_VAL("load", !load(f, 9, 0, ADDR + 2 * LEN, LEN, "bpf_prog_c"));
+	TEST_ASSERT_VAL("at the end", warns_of_lost(f, 1));
+	TEST_ASSERT_VAL("no time", known_without_time(f, ADDR, "bpf_prog_a", 5, 0));
+	TEST_ASSERT_VAL("maybe not at the end", warns_of_lost(f, 2));
+	return TEST_OK;
+}
+
+static int nr_gaps(struct fixture *f)
+{
+	struct list_head *pos;
+	int nr = 0;
+
+	list_for_each(pos, &f->machine.bpf_gaps)
+		nr++;
+	return nr;
+}
+
+/* perf trace does not look addresses up: gaps that can't be filled must not be kept. */
+static int __test_no_lookups(struct fixture *f)
+{
+	for (u32 id = 1; id <= 1000; id++) {
+		f->sample.time += NSEC_PER_MSEC;
+		f->seq++;
+		TEST_ASSERT_VAL("load", !load(f, id, 0, ADDR + id * LEN, LEN, "bpf_prog_a"));
+	}
+	TEST_ASSERT_EQUAL("gaps", nr_gaps(f), (int)(LATE / NSEC_PER_MSEC) + 1);
 	return TEST_OK;
 }
 
@@ -1249,6 +1296,8 @@ TEXT_TEST(order, true)
 TEXT_TEST(lost, true)
 TEXT_TEST(full, true)
 TEXT_TEST(early_gap, true)
+TEXT_TEST(gap_at_end, true)
+TEXT_TEST(no_lookups, true)
 TEXT_TEST(late, true)
 TEXT_TEST(late_end, true)
 TEXT_TEST(no_bit_late_end, false)
@@ -1414,6 +1463,71 @@ static int test__name(struct test_suite *test __maybe_unused, int subtest __mayb
 	TEST_ASSERT_VAL("name", !strcmp(nt.name, expected));
 	return TEST_OK;
 }
+
+struct loads_tool {
+	struct perf_tool tool;
+	u32 id;
+	int loads;
+};
+
+static int process_load(const struct perf_tool *tool, union perf_event *event,
+			struct perf_sample *sample __maybe_unused,
+			struct machine *machine __maybe_unused)
+{
+	struct loads_tool *lt = container_of(tool, struct loads_tool, tool);
+
+	if (event->header.type == PERF_RECORD_BPF_EVENT &&
+	    event->bpf.type == PERF_BPF_EVENT_PROG_LOAD && event->bpf.id == lt->id)
+		lt->loads++;
+	return 0;
+}
+
+/* As for the next file of perf record --switch-output: the session knows the program. */
+static int test__twice(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	const struct bpf_insn insns[] = {
+		BPF_MOV64_IMM(BPF_REG_0, 0),
+		BPF_EXIT_INSN(),
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts);
+	const char *saved = symbol_conf.kallsyms_name;
+	struct record_opts record_opts = {};
+	struct bpf_prog_info info = {};
+	__u32 info_len = sizeof(info);
+	struct perf_session *session;
+	struct loads_tool lt = {};
+	struct perf_env env;
+	int fd, first = -1;
+
+	fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "twice", "GPL", insns, ARRAY_SIZE(insns),
+			   &opts);
+	if (fd < 0)
+		return TEST_SKIP;
+	if (bpf_prog_get_info_by_fd(fd, &info, &info_len) || !info.jited_prog_len) {
+		close(fd);
+		return TEST_SKIP;
+	}
+
+	lt.id = info.id;
+	perf_tool__init(&lt.tool, /*ordered_events=*/false);
+	session = new_session(&lt.tool, &env);
+	if (!IS_ERR_OR_NULL(session)) {
+		symbol_conf.kallsyms_name = "/dev/null";
+		perf_event__synthesize_bpf_events(session, process_load,
+						  &session->machines.host, &record_opts);
+		first = lt.loads;
+		perf_event__synthesize_bpf_events(session, process_load,
+						  &session->machines.host, &record_opts);
+		symbol_conf.kallsyms_name = saved;
+		perf_session__delete(session);
+	}
+	perf_env__exit(&env);
+	close(fd);
+
+	TEST_ASSERT_EQUAL("first file", first, 1);
+	TEST_ASSERT_EQUAL("both files", lt.loads, 2);
+	return TEST_OK;
+}
 #else
 static int test__images(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
@@ -1421,6 +1535,11 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 }
 
 static int test__name(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int test__twice(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	return TEST_SKIP;
 }
@@ -1442,6 +1561,8 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Lost records", lost),
 	TEST_CASE("Lost records, and a ring that was full", full),
 	TEST_CASE("Missing records before the first sample", early_gap),
+	TEST_CASE("Missing records after the last sample", gap_at_end),
+	TEST_CASE("Missing records without samples", no_lookups),
 	TEST_CASE("Late records", late),
 	TEST_CASE("Late end of another text", late_end),
 	TEST_CASE("Late end of another text, without bpf_subprog", no_bit_late_end),
@@ -1457,6 +1578,8 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE_REASON("Addresses of bpf_prog_info", prog_info, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized images", images, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized name of a program", name,
+			 "built without libbpf, no permission or no JIT"),
+	TEST_CASE_REASON("Synthesized load of a program that is known", twice,
 			 "built without libbpf, no permission or no JIT"),
 	{ .name = NULL, }
 };
