@@ -13,6 +13,7 @@
  *		its build ID: a result that was not right at any moment during
  *		the call fails the test
  *  kfunc.*	bpf_file_build_id() compared with libelf
+ *  opening.*	bpf_file_build_id() of a file that is being opened
  *  fail_nth*	a fault at each memory allocation, and each copy from or to user
  *		space
  *
@@ -604,6 +605,19 @@ TEST_F(faults, note_not_resident_32)
 	note_not_resident(_metadata, self, true);
 }
 
+#define LARGE_FOLIO (16 * PAGE)
+#define NEEDS_LARGE_FOLIO "needs CONFIG_TRANSPARENT_HUGEPAGE and CONFIG_PROC_PAGE_MONITOR"
+
+/* Writes all of the file again, in one go: file systems size folios by the length of a write. */
+static void make_large_folio(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
+{
+	char contents[LARGE_FOLIO] = {};
+
+	ASSERT_LT(0, pread(self->fd, contents, sizeof(contents), 0));
+	ASSERT_EQ(0, ftruncate(self->fd, 0));
+	ASSERT_EQ(sizeof(contents), pwrite(self->fd, contents, sizeof(contents), 0));
+}
+
 /*
  * Not sleepable, interrupts on: the note is not in the first page of its folio. With
  * CONFIG_DEBUG_KMAP_LOCAL_FORCE_MAP, folios are read page by page, as in high memory.
@@ -612,27 +626,51 @@ TEST_F(faults, large_folio)
 {
 	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
 	off_t note_at = 3 * PAGE + 128;
-	char contents[16 * PAGE] = {};
 
 #ifndef __x86_64__
 	SKIP(return, "sets the frame pointer with x86 instructions");
 #endif
 	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
 	new_file(_metadata, self, note_at);
-	/* Again, in one go: file systems size folios by the length of a write. */
-	ASSERT_EQ(note_at + (off_t)PAGE, pread(self->fd, contents, sizeof(contents), 0));
-	ASSERT_EQ(0, ftruncate(self->fd, 0));
-	ASSERT_EQ(sizeof(contents), pwrite(self->fd, contents, sizeof(contents), 0));
-	map_file(_metadata, self, sizeof(contents));
+	make_large_folio(_metadata, self);
+	map_file(_metadata, self, LARGE_FOLIO);
 	ASSERT_EQ(NT_GNU_BUILD_ID, READ_ONCE(self->map[note_at + 8]));
 	if (!is_folio_tail(self->map + note_at))
-		SKIP(return, "needs CONFIG_TRANSPARENT_HUGEPAGE and CONFIG_PROC_PAGE_MONITOR");
+		SKIP(return, NEEDS_LARGE_FOLIO);
 
 	syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
 
 	ASSERT_EQ(1, self->skel->bss->nr_samples);
 	EXPECT_TRUE(is_valid(caller));
 	EXPECT_EQ(0, memcmp(caller->build_id, self->id, ID_SIZE));
+}
+
+/* Not sleepable, interrupts on: the file ends within its build ID, in the middle of a page. */
+TEST_F(faults, truncated_note)
+{
+	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	unsigned char id[ID_SIZE];
+	int i;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	load(_metadata, self, self->skel->progs.on_sys_enter, NULL);
+	new_file(_metadata, self, 256);
+	map_file(_metadata, self, PAGE);
+	/* Before it is truncated, and after. */
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(ELFMAG[1], READ_ONCE(self->map[1]));
+		syscall_called_from(self->map + 16, SYS_getppid, 0, 0, 0);
+		ASSERT_EQ(i + 1, self->skel->bss->nr_samples);
+		ASSERT_EQ(0, truncate(self->path, 256 + offsetof(struct elf_note, id) + 10));
+	}
+
+	EXPECT_TRUE(is_valid(caller));
+	EXPECT_EQ(BPF_STACK_BUILD_ID_IP, caller[STACK_FRAMES].status)
+		TH_LOG("the build ID has bytes past the end of the file");
+	/* As when the file is read. */
+	EXPECT_EQ(0, procmap_build_id(self->map, id));
 }
 
 /* bpf_mmap_unlock_guard_get() does not allow mmap_lock there, so only the cache is used. */
@@ -1781,9 +1819,11 @@ static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	bpf_program__set_autoload(self->skel->progs.on_task_work_add, true);
 	bpf_program__set_autoload(self->skel->progs.on_work_done, true);
 	bpf_program__set_autoload(self->skel->progs.on_opflags, true);
-	/* Attached by one test only: it slows each allocation down. */
+	/* Each attached by one test only: the first one slows each allocation down. */
 	bpf_program__set_autoload(self->skel->progs.on_entry_alloc, true);
 	bpf_program__set_autoattach(self->skel->progs.on_entry_alloc, false);
+	bpf_program__set_autoload(self->skel->progs.on_sleepable_deep, true);
+	bpf_program__set_autoattach(self->skel->progs.on_sleepable_deep, false);
 	bpf_program__set_autoload(self->skel->progs.on_sleepable, true);
 	bpf_program__set_autoload(self->skel->progs.on_sys_enter, true);
 	ASSERT_EQ(0, buildid__load(self->skel));
@@ -2135,6 +2175,63 @@ TEST_F(cache, requested_once_per_mapping)
 }
 
 /*
+ * Task context, may sleep: all build IDs are cached. A frame at an address where nothing is
+ * mapped is between others. That says nothing about the mapping of the frame before it, which
+ * is looked up again after those of two other files.
+ */
+TEST_F(cache, unmapped_frame)
+{
+	static const int files[DEEP_FRAMES - 1] = { 0, -1, 1, 2, 0 };
+	const struct bpf_stack_build_id *frame = self->f.skel->bss->deep + 1;
+	struct cache_events *events = &self->f.skel->bss->events;
+	const void *callers[ARRAY_LEN(files)];
+	unsigned char ids[3][ID_SIZE];
+	char *maps[3], *hole;
+	struct bpf_link *link;
+	int i;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	link = bpf_program__attach(self->f.skel->progs.on_sleepable_deep);
+	ASSERT_NE(NULL, link);
+	/* The first one last: its events are counted. */
+	for (i = 2; i >= 0; i--) {
+		memset(self->f.id, i + 1, ID_SIZE);
+		memcpy(ids[i], self->f.id, ID_SIZE);
+		snprintf(self->f.path, sizeof(self->f.path), "%s/%d", self->f.dir, i);
+		new_file(_metadata, &self->f, 256);
+		map_file(_metadata, &self->f, PAGE);
+		maps[i] = self->f.map;
+		if (i)
+			close(self->f.fd);
+	}
+	ASSERT_EQ(3, events->fills);
+	ASSERT_EQ(0, events->hits);
+	hole = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, hole);
+	ASSERT_EQ(0, munmap(hole, PAGE));
+	for (i = 0; i < (int)ARRAY_LEN(files); i++)
+		callers[i] = (files[i] < 0 ? hole : maps[files[i]]) + 16 * (i + 1);
+
+	sample_sleepable_called_by(callers, ARRAY_LEN(callers));
+
+	bpf_link__destroy(link);
+	/* The first frame's in both stacks that were taken here, and the last one's. */
+	EXPECT_EQ(3, events->hits);
+	for (i = 0; i < (int)ARRAY_LEN(files); i++) {
+		ASSERT_EQ(files[i] >= 0, is_valid(frame + i))
+			TH_LOG("caller %d", i);
+		if (files[i] < 0)
+			continue;
+		EXPECT_EQ(16 * (i + 1), frame[i].offset);
+		EXPECT_EQ(0, memcmp(frame[i].build_id, ids[files[i]], ID_SIZE));
+	}
+	for (i = 1; i < 3; i++)
+		munmap(maps[i], PAGE);
+}
+
+/*
  * Task context: each mapping of a page takes a reference, a pin takes as many as
  * this file has mappings. It is still cached.
  */
@@ -2294,7 +2391,7 @@ static bool is_waiting(pid_t tid)
  * Task context: a page that a device may be writing to, of a file no longer open for
  * write. Its contents are not cached before the device is done.
  */
-TEST_F(cache, pinned)
+static void pinned(struct __test_metadata *_metadata, FIXTURE_DATA(cache) *self, bool large)
 {
 	struct cache_events *events = &self->f.skel->bss->events;
 	struct direct_read d = {};
@@ -2315,15 +2412,25 @@ TEST_F(cache, pinned)
 		SKIP(return, "%s", fs_needs(FS_FUSE));
 
 	new_file(_metadata, &self->f, 256);
-	d.buf = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, self->f.fd, 0);
+	if (large)
+		make_large_folio(_metadata, &self->f);
+	d.buf = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, self->f.fd, 0);
 	ASSERT_NE(MAP_FAILED, d.buf);
 	*(volatile char *)d.buf = *(volatile char *)d.buf;
+	/* Is the second page in the same folio? */
+	READ_ONCE(*(char *)(d.buf + PAGE));
+	if (large && !is_folio_tail(d.buf + PAGE)) {
+		fs_unmount(FS_FUSE_HUNG, dir);
+		rmdir(dir);
+		SKIP(return, NEEDS_LARGE_FOLIO);
+	}
+	ASSERT_EQ(large, is_folio_tail(d.buf + PAGE));
 	d.fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	ASSERT_LE(0, d.fd);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, direct_read, &d));
 	while (!__atomic_load_n(&d.tid, __ATOMIC_SEQ_CST) || !is_waiting(d.tid))
 		sched_yield();
-	munmap(d.buf, PAGE);
+	munmap(d.buf, 2 * PAGE);
 
 	map_file(_metadata, &self->f, PAGE);
 	for (i = 0; i < 3; i++) {
@@ -2344,6 +2451,17 @@ TEST_F(cache, pinned)
 	EXPECT_EQ(1, events->fills);
 	EXPECT_EQ(1, events->hits);
 	rmdir(dir);
+}
+
+TEST_F(cache, pinned)
+{
+	pinned(_metadata, self, false);
+}
+
+/* Large folios count their pins apart from references. */
+TEST_F(cache, pinned_large_folio)
+{
+	pinned(_metadata, self, true);
 }
 
 /* As in lib/buildid_cache.c. */
@@ -4570,20 +4688,36 @@ TEST_F(kfunc, open)
 	EXPECT_FALSE(resident(self->f.map));
 }
 
+FIXTURE(opening)
+{
+	FIXTURE_DATA(faults) f;
+};
+
+FIXTURE_SETUP(opening)
+{
+	if (!has_cache())
+		SKIP(return, "this kernel has no bpf_file_build_id()");
+	new_fixture(_metadata, &self->f);
+}
+
+FIXTURE_TEARDOWN(opening)
+{
+	if (self->f.skel)
+		free_fixture(&self->f);
+}
+
 /*
  * A program that may sleep, at file_open: the file is not open yet, and cannot be read. Its build ID
  * is taken from the page cache, even if it is not kept because the file is opened for writing.
  */
-TEST_F(kfunc, not_open_yet)
+TEST_F(opening, not_open_yet)
 {
 	struct buildid__bss *bss = self->f.skel->bss;
 	struct stat st;
 	int i;
 
-	/* overlayfs opens another file. */
-	if (variant->fs != FS_NONE)
-		return;
-	snprintf(self->f.path, sizeof(self->f.path), "%s/file", self->f.dir);
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
 	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, self->f.fd);
 	ASSERT_EQ(0, fstat(self->f.fd, &st));
@@ -4611,16 +4745,13 @@ TEST_F(kfunc, not_open_yet)
  * In open(), sleepable or not: overlayfs verifies the digest of data in the lower layer when a file
  * is first opened. Before that, no build ID is taken from there.
  */
-TEST_F(kfunc, digest)
+TEST_F(opening, digest)
 {
 	struct buildid__bss *bss = self->f.skel->bss;
 	char lower[220];
 	struct stat st;
 	int i, err;
 
-	/* Needs layers of its own. */
-	if (variant->fs != FS_NONE)
-		return;
 	err = fs_mount(FS_EXT4_VERITY, self->f.dir);
 	if (err == -EOPNOTSUPP)
 		SKIP(return, "needs mkfs.ext4");

@@ -422,6 +422,72 @@ int on_mm_lock_seq(void *ctx)
 	return 0;
 }
 
+/* At each access to mm_lock_seq, another thread changes mappings, up to max_changes times. */
+enum how_to_try how_to_try;
+__u32 changes, max_changes, late_changes;
+bool change, changed;
+long try_err;
+
+SEC("?tp_btf/sys_enter")
+int BPF_PROG(try_lookup, struct pt_regs *regs, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpf_task_vma_record rec;
+	struct bpf_iter_task_vma it;
+	unsigned long flags;
+
+	if (!on_target() || id != sample_nr || !bpf_ksym_exists(bpf_task_vma_query) ||
+	    !bpf_ksym_exists(bpf_iter_task_vma_error))
+		return 0;
+	held_seq = (__u64)task->mm + bpf_core_field_offset(struct mm_struct, mm_lock_seq.sequence);
+	switch (how_to_try) {
+	case TRY_WALK:
+		bpf_local_irq_save(&flags);
+		bpf_iter_task_vma_new(&it, task, query_addr);
+		stepping = true;
+		barrier();
+		bpf_iter_task_vma_next(&it);
+		barrier();
+		stepping = false;
+		try_err = bpf_iter_task_vma_error(&it);
+		bpf_iter_task_vma_destroy(&it);
+		bpf_local_irq_restore(&flags);
+		break;
+	case TRY_QUERY:
+		stepping = true;
+		barrier();
+		try_err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+		barrier();
+		stepping = false;
+		break;
+	default:
+		stepping = true;
+		barrier();
+		bpf_get_stack(ctx, stack, sizeof(stack[0]),
+			      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+		barrier();
+		stepping = false;
+	}
+	seen.in_context += !bpf_in_interrupt();
+	seen.runs++;
+	return 0;
+}
+
+/* A breakpoint on mm_lock_seq: waits for the other thread. */
+SEC("?perf_event")
+int change_at_access(void *ctx)
+{
+	if (!on_target() || !stepping || changes >= max_changes)
+		return 0;
+	changes++;
+	changed = false;
+	barrier();
+	change = true;
+	barrier();
+	late_changes += !becomes_true(&changed);
+	return 0;
+}
+
 /* Another task's mappings: their number, or the error, with interrupts on and off. */
 pid_t other_pid;
 long other_err[2];
@@ -751,15 +817,23 @@ int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 	return 0;
 }
 
+/* The last mapping that is locked, in in_fork_irqs_off(), and what the walk does to its file. */
+bool is_file_locked;
+long file_refs_put;
+
 SEC("?fentry/anon_vma_fork")
 int BPF_PROG(in_fork_irqs_off, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 {
+	struct file *file = pvma->vm_file;
 	unsigned long flags;
 
 	if (!on_target() || ++vmas_copied != look_at_copy)
 		return 0;
 	bpf_local_irq_save(&flags);
+	is_file_locked = file;
+	file_refs_put = file ? file->f_ref.refcnt.counter : 0;
 	walk();
+	file_refs_put -= file ? file->f_ref.refcnt.counter : 0;
 	bpf_local_irq_restore(&flags);
 	seen.in_context += !bpf_in_interrupt();
 	seen.runs++;

@@ -830,6 +830,80 @@ TEST_F(query, no_build_id)
 	}
 }
 
+#define BUILD_ID_CACHE "/proc/sys/kernel/build_id_cache"
+
+/* Queries until a build ID that was requested has been read. Returns its status. */
+static int final_status(struct task_vma *skel, const void *p)
+{
+	const struct record *r = (void *)skel->bss->query_out;
+
+	do {
+		if (query(skel, (uintptr_t)p, 0, sizeof(*r)))
+			return -1;
+	} while (r->build_id_status == BUILD_ID_PENDING);
+	return r->build_id_status;
+}
+
+/* Syscall entry: while a file is open for write, its build ID is not requested. */
+TEST_F(query, open_for_write)
+{
+	const struct record *r = (void *)self->skel->bss->query_out;
+	char dir[200], path[256];
+	int fd, writer;
+	void *p;
+
+	if (access(BUILD_ID_CACHE, F_OK))
+		SKIP(return, "this kernel keeps no build IDs");
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	fd = copy_self(dir, sizeof(dir), path, sizeof(path));
+	ASSERT_LE(0, fd);
+	writer = open(path, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, writer);
+	unlink(path);
+	rmdir(dir);
+	p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	close(fd);
+	ASSERT_EQ(0, query(self->skel, (uintptr_t)p, 0, sizeof(*r)));
+	EXPECT_EQ(BUILD_ID_UNKNOWN, r->build_id_status);
+	close(writer);
+	/* The same file is cached when it can no longer be written to. */
+	EXPECT_EQ(BUILD_ID_VALID, final_status(self->skel, p));
+	munmap(p, PAGE_SIZE);
+}
+
+/* Syscall entry: while the cache is switched off, no build ID is requested. */
+TEST_F(query, cache_off)
+{
+	const struct record *r = (void *)self->skel->bss->query_out;
+	struct setting cache = {};
+	char dir[200], path[256];
+	int i, fd;
+	void *p;
+
+	if (access(BUILD_ID_CACHE, F_OK))
+		SKIP(return, "this kernel keeps no build IDs");
+	ASSERT_EQ(0, setting_change(&cache, BUILD_ID_CACHE, "0"));
+	load_query(_metadata, self->skel, self->skel->progs.query_once, NULL);
+	fd = copy_self(dir, sizeof(dir), path, sizeof(path));
+	ASSERT_LE(0, fd);
+	unlink(path);
+	rmdir(dir);
+	p = mmap(NULL, PAGE_SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	close(fd);
+	/* Before the file is cached, and after. */
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, query(self->skel, (uintptr_t)p, 0, sizeof(*r)));
+		EXPECT_EQ(BUILD_ID_UNKNOWN, r->build_id_status);
+		ASSERT_EQ(0, write_value(BUILD_ID_CACHE, "1"));
+		EXPECT_EQ(BUILD_ID_VALID, final_status(self->skel, p));
+		ASSERT_EQ(0, write_value(BUILD_ID_CACHE, "0"));
+	}
+	munmap(p, PAGE_SIZE);
+	setting_restore(&cache);
+}
+
 /* Syscall entry: rejected queries, and records of other sizes. */
 TEST_F(query, errors)
 {
@@ -1281,6 +1355,108 @@ TEST_F(query, reused_file)
 	TH_LOG("%d accesses; at %d, the file became another one", at - 1, reused);
 }
 
+struct changer {
+	struct task_vma *skel;
+	char *map;
+	int err;
+	bool stop;
+	pthread_barrier_t on_its_cpu;
+};
+
+/* On CPU 1: changes mappings once each time that the program asks for it. */
+static void *change_when_asked(void *arg)
+{
+	struct changer *c = arg;
+	struct task_vma__bss *bss = c->skel->bss;
+	int prot = PROT_NONE;
+
+	c->err = pin_to_cpu(1);
+	pthread_barrier_wait(&c->on_its_cpu);
+	while (!c->err && !READ_ONCE(c->stop)) {
+		if (!READ_ONCE(bss->change))
+			continue;
+		WRITE_ONCE(bss->change, false);
+		/* As in replace_held(): nothing may wait for the other CPU. */
+		prot ^= PROT_READ;
+		if (mmap(c->map, PAGE_SIZE, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+			 0) != c->map)
+			c->err = -errno;
+		WRITE_ONCE(bss->changed, true);
+	}
+	return NULL;
+}
+
+/*
+ * Syscall entry: while a lookup reads mappings, another thread changes one each time. The
+ * lookup is tried again a few times, and then ends. Interrupts are off in the walk.
+ */
+TEST_F(query, tries)
+{
+	static const char * const names[] = {
+		[TRY_WALK] = "walk", [TRY_QUERY] = "query", [TRY_STACK] = "stack",
+	};
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_BREAKPOINT,
+		.bp_type = HW_BREAKPOINT_RW,
+		.bp_len = HW_BREAKPOINT_LEN_4,
+		.sample_period = 1,
+	};
+	struct task_vma__bss *bss = self->skel->bss;
+	struct changer c = { .skel = self->skel };
+	struct bpf_link *link;
+	pthread_t thread;
+	int event, i;
+	char *map;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	load_query(_metadata, self->skel, self->skel->progs.try_lookup,
+		   self->skel->progs.change_at_access);
+	/* Between others, so that no page table is freed. */
+	map = mmap(NULL, 3 * PAGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	c.map = map + PAGE_SIZE;
+	bss->query_addr = (uintptr_t)&read_maps;
+	bss->max_changes = 0;
+	syscall(SYS_getppid);
+	ASSERT_EQ(1, bss->seen.runs);
+	attr.bp_addr = bss->held_seq;
+	event = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (event < 0 && errno == ENOENT)
+		SKIP(return, "needs CONFIG_HAVE_HW_BREAKPOINT");
+	ASSERT_LE(0, event)
+		TH_LOG("breakpoint: %s", strerror(errno));
+	link = bpf_program__attach_perf_event(self->skel->progs.change_at_access, event);
+	ASSERT_NE(NULL, link);
+	pthread_barrier_init(&c.on_its_cpu, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, change_when_asked, &c));
+	pthread_barrier_wait(&c.on_its_cpu);
+	for (i = 0; i < WAYS_TO_TRY; i++) {
+		bss->how_to_try = i;
+		bss->changes = 0;
+		bss->late_changes = 0;
+		bss->max_changes = MAX_CHANGES;
+		syscall(SYS_getppid);
+		EXPECT_EQ(0, bss->late_changes)
+			TH_LOG("%s: the other thread took ten seconds", names[i]);
+		/* Twice at least, with two accesses each: before and after the fields are read. */
+		EXPECT_LE(4, bss->changes)
+			TH_LOG("%s: it was not tried again", names[i]);
+		EXPECT_GT(MAX_CHANGES, bss->changes)
+			TH_LOG("%s: it went on until nothing changed", names[i]);
+		if (i != TRY_STACK)
+			EXPECT_EQ(-EAGAIN, bss->try_err);
+	}
+	WRITE_ONCE(c.stop, true);
+	pthread_join(thread, NULL);
+	bpf_link__destroy(link);
+	EXPECT_EQ(0, c.err);
+	EXPECT_EQ(1 + WAYS_TO_TRY, bss->seen.runs);
+	EXPECT_EQ(1 + WAYS_TO_TRY, bss->seen.in_context);
+	munmap(map, 3 * PAGE_SIZE);
+}
+
 /*
  * LSM hook within mmap(), interrupts on, and off: the task itself holds mmap_lock for
  * writing, but no VMA lock.
@@ -1378,16 +1554,22 @@ TEST_F(query, within_fork)
 	EXPECT_EQ(0, self->skel->bss->left_out_at);
 }
 
-/* The same with interrupts off, where a step skips at most 64 mappings. */
+/*
+ * The same with interrupts off, where a step skips at most 64 mappings. These are of a file, to
+ * which it takes no reference, and puts none.
+ */
 TEST_F(query, within_fork_irqs_off)
 {
 	struct seen *seen = &self->skel->bss->seen;
 	char *low = (char *)0x10000000;
-	int i, n;
+	int i, n, fd;
 
+	fd = memfd_create("locked", MFD_CLOEXEC);
+	ASSERT_LE(0, fd);
 	/* Below all others, which are copied later. */
-	ASSERT_EQ(low, mmap(low, 100 * PAGE_SIZE, PROT_READ,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+	ASSERT_EQ(low, mmap(low, 100 * PAGE_SIZE, PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+			    fd, 0));
+	close(fd);
 	for (i = 1; i < 100; i += 2)
 		ASSERT_EQ(0, mprotect(low + i * PAGE_SIZE, PAGE_SIZE, PROT_NONE));
 	load_query(_metadata, self->skel, self->skel->progs.in_fork_irqs_off, NULL);
@@ -1404,6 +1586,9 @@ TEST_F(query, within_fork_irqs_off)
 	run_child(_metadata, self->skel, do_nothing, 0);
 	EXPECT_EQ(0, seen->nr_vmas);
 	EXPECT_EQ(-EAGAIN, seen->walk_err);
+	/* Its last step copied a mapping of the file, and was refused. */
+	ASSERT_TRUE(self->skel->bss->is_file_locked);
+	EXPECT_EQ(0, self->skel->bss->file_refs_put);
 	munmap(low, 100 * PAGE_SIZE);
 }
 

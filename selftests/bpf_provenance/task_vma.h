@@ -41,6 +41,10 @@ struct seen {
 #define TOKENS 16
 #define VMAS_COPIED 10		/* VMAs copied before the check in fork() */
 
+/* A lookup that is tried again, while another thread changes mappings so many times. */
+enum how_to_try { TRY_WALK, TRY_QUERY, TRY_STACK, WAYS_TO_TRY };
+#define MAX_CHANGES 64
+
 /* --- the storms --------------------------------------------------------------- */
 
 #define WORK_PAGES 4		/* per slot; the next page is a sentinel */
