@@ -237,7 +237,7 @@ debian()
 }
 
 @test "fetch: the toolchain is chosen by versions, not by the name of the distribution" {
-	for t in gcc clang pahole bison flex make bc cpio ld.lld llvm-objcopy llvm-strip openssl \
+	for t in gcc clang pahole bison flex make bc cpio ld.lld llvm-ar llvm-nm llvm-objcopy llvm-strip openssl \
 		 pkg-config python3 rsync xz ip mkfs.ext4 mkfs.xfs; do
 		fake $t 'echo "tool version 99.1.0"'
 	done
