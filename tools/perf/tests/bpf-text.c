@@ -1360,12 +1360,24 @@ static int process_image(const struct perf_tool *tool, union perf_event *event,
 	return 0;
 }
 
+/* The events of all programs, and of the images in the kallsyms file @path. */
+static int synthesize(struct perf_session *session, perf_event__handler_t process,
+		      const char *path)
+{
+	const char *saved = symbol_conf.kallsyms_name;
+	struct record_opts opts = {};
+	int err;
+
+	symbol_conf.kallsyms_name = path;
+	err = perf_event__synthesize_bpf_events(session, process, &session->machines.host, &opts);
+	symbol_conf.kallsyms_name = saved;
+	return err;
+}
+
 static int test__images(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	char path[] = "/tmp/perf-test-kallsyms.XXXXXX";
-	const char *saved = symbol_conf.kallsyms_name;
 	struct images_tool it = {};
-	struct record_opts opts = {};
 	struct perf_session *session;
 	struct perf_env env;
 	int fd = mkstemp(path), err = INT_MIN;
@@ -1374,12 +1386,8 @@ static int test__images(struct test_suite *test __maybe_unused, int subtest __ma
 	perf_tool__init(&it.tool, /*ordered_events=*/false);
 	session = new_session(&it.tool, &env);
 	if (!IS_ERR_OR_NULL(session) &&
-	    write(fd, kallsyms, sizeof(kallsyms) - 1) == sizeof(kallsyms) - 1) {
-		symbol_conf.kallsyms_name = path;
-		err = perf_event__synthesize_bpf_events(session, process_image,
-							&session->machines.host, &opts);
-		symbol_conf.kallsyms_name = saved;
-	}
+	    write(fd, kallsyms, sizeof(kallsyms) - 1) == sizeof(kallsyms) - 1)
+		err = synthesize(session, process_image, path);
 	close(fd);
 	unlink(path);
 	if (!IS_ERR_OR_NULL(session))
@@ -1420,8 +1428,6 @@ static int test__name(struct test_suite *test __maybe_unused, int subtest __mayb
 		BPF_EXIT_INSN(),
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts);
-	const char *saved = symbol_conf.kallsyms_name;
-	struct record_opts record_opts = {};
 	struct bpf_prog_info info = {};
 	__u32 info_len = sizeof(info);
 	struct perf_session *session;
@@ -1450,10 +1456,7 @@ static int test__name(struct test_suite *test __maybe_unused, int subtest __mayb
 	perf_tool__init(&nt.tool, /*ordered_events=*/false);
 	session = new_session(&nt.tool, &env);
 	if (!IS_ERR_OR_NULL(session)) {
-		symbol_conf.kallsyms_name = "/dev/null";
-		perf_event__synthesize_bpf_events(session, process_name,
-						  &session->machines.host, &record_opts);
-		symbol_conf.kallsyms_name = saved;
+		synthesize(session, process_name, "/dev/null");
 		perf_session__delete(session);
 	}
 	perf_env__exit(&env);
@@ -1482,7 +1485,7 @@ static int process_load(const struct perf_tool *tool, union perf_event *event,
 	return 0;
 }
 
-/* As for the next file of perf record --switch-output: the session knows the program. */
+/* As for the next file of perf record --switch-output: the program is in env already. */
 static int test__twice(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
 	const struct bpf_insn insns[] = {
@@ -1490,8 +1493,6 @@ static int test__twice(struct test_suite *test __maybe_unused, int subtest __may
 		BPF_EXIT_INSN(),
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts);
-	const char *saved = symbol_conf.kallsyms_name;
-	struct record_opts record_opts = {};
 	struct bpf_prog_info info = {};
 	__u32 info_len = sizeof(info);
 	struct perf_session *session;
@@ -1512,13 +1513,9 @@ static int test__twice(struct test_suite *test __maybe_unused, int subtest __may
 	perf_tool__init(&lt.tool, /*ordered_events=*/false);
 	session = new_session(&lt.tool, &env);
 	if (!IS_ERR_OR_NULL(session)) {
-		symbol_conf.kallsyms_name = "/dev/null";
-		perf_event__synthesize_bpf_events(session, process_load,
-						  &session->machines.host, &record_opts);
+		synthesize(session, process_load, "/dev/null");
 		first = lt.loads;
-		perf_event__synthesize_bpf_events(session, process_load,
-						  &session->machines.host, &record_opts);
-		symbol_conf.kallsyms_name = saved;
+		synthesize(session, process_load, "/dev/null");
 		perf_session__delete(session);
 	}
 	perf_env__exit(&env);
