@@ -289,6 +289,8 @@ int BPF_PROG(kthread, bool preempt, struct task_struct *prev, struct task_struct
 
 	if (!(task->flags & PF_KTHREAD) || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
+	if (!preemptible() && !bpf_in_interrupt() && task->active_mm)
+		__sync_fetch_and_add(&seen.in_context, 1);
 	if (bpf_iter_task_vma_new(&it, task, 0) == -2)		/* -ENOENT */
 		__sync_fetch_and_add(&seen.walks, 1);
 	bpf_iter_task_vma_destroy(&it);
@@ -311,6 +313,7 @@ int BPF_PROG(asleep, bool preempt, struct task_struct *prev, struct task_struct 
 
 	if (prev->pid != sleeper || !prev_state || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
+	seen.in_context += !preemptible() && !bpf_in_interrupt();
 	bpf_for(i, 0, ASKED_FOR)
 		if (!bpf_task_vma_query(asked[i], 0, &rec, sizeof(rec)) &&
 		    rec.build_id_status == BPF_TASK_VMA_BUILD_ID_PENDING)
@@ -324,17 +327,20 @@ int BPF_PROG(asleep, bool preempt, struct task_struct *prev, struct task_struct 
 SEC("?lsm/mmap_addr")
 int BPF_PROG(in_mmap, unsigned long addr)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct bpf_task_vma_record rec;
 	struct bpf_iter_task_vma it;
 	unsigned long flags;
 
 	if (!on_target() || !bpf_ksym_exists(bpf_task_vma_query))
 		return 0;
+	/* The sequence count of an mm is odd while its mmap_lock is held for writing. */
+	seen.in_context += !bpf_in_interrupt() && task->mm->mm_lock_seq.sequence & 1;
 	seen.query_err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
 	if (!seen.query_err && rec.start <= query_addr && rec.end > query_addr)
 		seen.queries++;
 	bpf_local_irq_save(&flags);
-	bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+	bpf_iter_task_vma_new(&it, task, 0);
 	while (bpf_iter_task_vma_next(&it))
 		seen.nr_records++;
 	seen.find_vma_err = bpf_iter_task_vma_error(&it);
@@ -1307,7 +1313,7 @@ int sample_4khz(void *ctx)
 	struct bpf_task_vma_record rec;
 	long err = -1;
 
-	if (!on_target())
+	if (!on_target() || !bpf_in_hardirq() || bpf_in_nmi())
 		return 0;
 	target_mm = task->mm;
 	if (with_find_vma)

@@ -1135,6 +1135,7 @@ TEST_F(query, kthread)
 	while (READ_ONCE(seen->runs) < SAMPLES)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 	task_vma__detach(self->skel);
+	EXPECT_EQ(seen->runs, seen->in_context);
 	EXPECT_EQ(seen->runs, seen->walks);
 	EXPECT_EQ(seen->runs, seen->queries);
 }
@@ -1186,6 +1187,7 @@ TEST_F(query, asleep)
 	}
 	while (!READ_ONCE(seen->runs))
 		sched_yield();
+	EXPECT_EQ(1, seen->in_context);
 	EXPECT_EQ(ASKED_FOR, seen->queries);
 
 	/* The harness times out a test whose build ID stays pending. */
@@ -1474,6 +1476,7 @@ TEST_F(query, within_mmap)
 	task_vma__detach(self->skel);
 	ASSERT_NE(MAP_FAILED, p);
 	ASSERT_EQ(1, seen->runs);
+	EXPECT_EQ(1, seen->in_context);
 	EXPECT_EQ(0, seen->query_err);
 	EXPECT_EQ(1, seen->queries);
 	EXPECT_EQ(n, seen->nr_records);
