@@ -260,6 +260,27 @@ debian()
 	[[ $output == *"bwrap=bubblewrap"*"mmdebstrap=mmdebstrap"* ]]
 }
 
+@test "fetch: a new root replaces those with other packages that were not used for 30 days" {
+	local old=$CACHE/root-trixie-000000000000 recent=$CACHE/root-trixie-111111111111 herd=$CACHE/root-herdtools7 root
+	mkdir -p "$HOME/empty" "$old/usr" "$recent" "$herd"
+	touch -d '31 days ago' "$old/.complete" "$herd/.complete"
+	touch -d '28 days ago' "$recent/.complete"
+	fake bwrap 'exit 0'
+	fake newuidmap 'exit 0'
+	fake mmdebstrap "for f; do [[ \$f != *.tar ]] || tar -C '$HOME/empty' -cf \"\$f\" .; done"
+	TOOLCHAIN=root run "$SCRIPTS/fetch" root
+	[ "$status" = 0 ]
+	[[ $output == *"removing $old, which was not used for 30 days"* ]]
+	root=${lines[-1]}
+	[ "$(printf '%s\n' "$CACHE"/root-*/.complete)" = "$(printf '%s/.complete\n' "$herd" "$recent" "$root" | sort)" ]
+	[ ! -e "$old" ]
+	# Each use counts.
+	touch -d '31 days ago' "$root/.complete"
+	TOOLCHAIN=root run "$SCRIPTS/fetch" root
+	[ "$output" = "$root" ]
+	[ -z "$(find "$root/.complete" -mtime +0)" ]
+}
+
 @test "need: missing packages are listed in one line that can be copied" {
 	run env DEPS=no bash -c '. "$0/common.sh"; need no-such-command=some-package no-such-other=other-package' "$SCRIPTS"
 	[ "$status" = 1 ]
