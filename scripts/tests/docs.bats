@@ -30,6 +30,21 @@ docs() { run in_toolchain python3 -BEs "$BATS_TEST_DIRNAME/docs.py" "$TOP" "$HEL
 	[ -z "$output" ]
 }
 
+@test "docs: every script has --help, and refuses an unknown option with 2" {
+	local script n=0
+	for script in "$TOP"/{.ci/run,scripts/*,vmtest/vmtest.sh,vmtest/splats}; do
+		[ -f "$script" ] && [ -x "$script" ] || continue
+		run "$script" --help
+		[ "$status" = 0 ]
+		[ "${#lines[@]}" -ge 2 ]
+		run "$script" --no-such-option
+		echo "$script: $status"
+		[ "$status" = 2 ]
+		n=$((n + 1))
+	done
+	[ "$n" -gt 15 ]
+}
+
 # commands: those that README.md and doc/ show, with their row of docs.commands, if there is one.
 commands()
 {
