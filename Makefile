@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# The commands of every day; scripts/ci --help has all.
+# Everyday commands; scripts/ci --help lists all.
 
 help:
 	@echo 'make run               quick tier: fetch, apply, build, boot, test, print a table'

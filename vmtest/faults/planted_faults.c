@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Deliberate faults, one at a time: what a flavour with detectors and vmtest.sh
- * have to notice. Loading the module with fault=NAME commits it. Never part of the series.
+ * Deliberate faults, one at a time, that flavours with detectors and vmtest.sh must report.
+ * Loading the module with fault=NAME causes it. Never part of the series.
  */
 #include <linux/atomic.h>
 #include <linux/delay.h>

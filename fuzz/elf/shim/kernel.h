@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What lib/buildid.c and mm/filemap_copy.c need of the kernel, for a file that is a
+ * The parts of the kernel that lib/buildid.c and mm/filemap_copy.c use, for a file that is a
  * buffer. Its page cache has folios of different sizes, some of which may be missing.
  */
 #ifndef FUZZ_ELF_SHIM_KERNEL_H
