@@ -866,8 +866,8 @@ TEST_F(maps, control_characters_8bit)
 }
 
 /*
- * The text of /proc/PID/maps has \012 for a newline, and [vsyscall], which is no mapping. Neither
- * way of reading shows that.
+ * The text of /proc/PID/maps has \012 for a newline, and [vsyscall], which is not a mapping.
+ * Neither way of reading shows that.
  */
 TEST_F(maps, special_names)
 {
@@ -3777,7 +3777,7 @@ static int enter_deep(int levels, const char *name)
 	return err ? -errno : enter("cgroup.procs");
 }
 
-/* Remove these cgroups, of which some may be missing. Changes the directory. */
+/* Remove these cgroups, some of which may be missing. Changes the directory. */
 static void remove_deep(const char *name)
 {
 	double end = now() + 20 * timeout_scale();

@@ -3399,8 +3399,8 @@ TEST_F(limit, not_charged)
 		/* Drops the cached build ID. */
 		close(open(self->f.path, O_WRONLY | O_CLOEXEC));
 		/*
-		 * If more than the limit is charged, this CPU returns what it has charged in
-		 * advance. From here on nothing is freed, either.
+		 * If more than the limit is charged, this CPU returns its advance charge.
+		 * From here on nothing is freed, either.
 		 */
 		ASSERT_EQ(0, set_limit(max, charged(current) - PAGE));
 		limit = charged(current);
@@ -4002,7 +4002,7 @@ static bool overwrite_direct(const char *path, const unsigned char *id, int unus
 /*
  * The write drops page 0 from the page cache, and then reads its old contents again, as the
  * source of page 1. It fails at page 2, after two pages were submitted: the file system must
- * drop page 0 once more. A read by O_DIRECT shows what is on the disk.
+ * drop page 0 once more. A read by O_DIRECT shows the contents on disk.
  */
 static bool overwrite_direct_fault(const char *path, const unsigned char *id, int unused)
 {

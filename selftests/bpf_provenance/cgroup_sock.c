@@ -5586,7 +5586,7 @@ TEST_F(dual, addrform_receive)
 
 /*
  * An AF_INET6 socket that is connected over IPv6 has 127.0.0.6 as its IPv4 address, and does not
- * receive what is sent there, even from the port of its peer.
+ * receive packets sent there, even from the port of its peer.
  */
 TEST_F(dual, placeholder)
 {

@@ -1365,7 +1365,7 @@ struct changer {
 	pthread_barrier_t on_its_cpu;
 };
 
-/* On CPU 1: changes mappings once each time that the program asks for it. */
+/* On CPU 1: changes mappings once per request of the program. */
 static void *change_when_asked(void *arg)
 {
 	struct changer *c = arg;

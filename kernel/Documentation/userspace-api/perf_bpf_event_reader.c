@@ -186,7 +186,7 @@ static const struct reader_text *reader_next(struct reader *rd, int last)
 		return NULL;
 	/*
 	 * A number that was passed over may be on its way to another ring. If it does
-	 * not come, all that is known of text that was unloaded before is in doubt.
+	 * not come, records of text that was unloaded before may be missing.
 	 */
 	if (rd->next && next->r.seq > rd->next) {
 		if (!last && reader_now() - next->taken < READER_LATE)
