@@ -73,6 +73,7 @@
 #include <linux/buildid.h>
 #include <linux/fadvise.h>
 #include <linux/file.h>
+#include <linux/filemap_copy.h>
 #include <linux/fs.h>
 #include <linux/hash.h>
 #include <linux/init.h>
@@ -482,6 +483,9 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 			kept = build_id_read(&page_cache, build_id, &len);
 	}
 	fill_end(e, kept, build_id, len);
+	/* A part of the page was enough for read(). The next fill needs all of it. */
+	if (kept == -EFAULT && (!err || build_id_error_of_file(err)))
+		filemap_start_read(file, page_cache.missing);
 	if (!err && size)
 		*size = len;
 	return err;
@@ -545,9 +549,11 @@ static void ahead_work(struct work_struct *work)
 	if (file && cacheable_inode(file_inode(file))) {
 		old = set_active_memcg(memcg);
 		/*
-		 * Not a read, which would set the access time and change the
-		 * state of the file's readahead.
+		 * Not by read(), which would set the access time and change the
+		 * state of the file's readahead. A page that is cached in part is
+		 * skipped by readahead.
 		 */
+		filemap_start_read(file, ahead->pos);
 		vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
 		set_active_memcg(old);
 	}

@@ -303,3 +303,42 @@ ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len)
 		return -EIO;
 	return ret;
 }
+
+/**
+ * filemap_start_read() - start to read the rest of a folio that is cached in part
+ * @file:	the file; nothing is read if it is not open for reading
+ * @pos:	offset in the file; nothing is read if no folio is there
+ *
+ * If blocks are smaller than a folio, a write can leave some of them up to date, and the
+ * folio not. Readahead skips a folio that is in the page cache, and read() reads it only if
+ * it needs another block. Until a page fault does, filemap_copy_nowait() returns -EFAULT.
+ *
+ * Does not wait for another read of the folio, nor for the end of its own, unless the file
+ * system reads synchronously, as it then does in readahead. If the last read of the folio
+ * failed, it is read again.
+ *
+ * Context: process; may sleep. The caller holds no lock that reading a file takes.
+ */
+void filemap_start_read(struct file *file, loff_t pos)
+{
+	const fmode_t readable = FMODE_READ | FMODE_OPENED;
+	struct address_space *mapping = file->f_mapping;
+	struct folio *folio;
+
+	if ((file->f_mode & readable) != readable || !mapping->a_ops->read_folio)
+		return;
+	folio = filemap_get_folio(mapping, pos >> PAGE_SHIFT);
+	if (IS_ERR(folio))
+		return;
+	/* As for any read: a hole punch must not free the blocks meanwhile. */
+	filemap_invalidate_lock_shared(mapping);
+	if (folio_trylock(folio)) {
+		/* By now it may have been truncated, or read. */
+		if (folio->mapping == mapping && !folio_test_uptodate(folio))
+			mapping->a_ops->read_folio(file, folio);	/* unlocks it */
+		else
+			folio_unlock(folio);
+	}
+	filemap_invalidate_unlock_shared(mapping);
+	folio_put(folio);
+}

@@ -148,6 +148,8 @@ static const struct sock_op {
 	{ "sock/udp_reconnect", SOCK_DGRAM,
 	  { new_connected_udp, do_connect, close_sock, NULL, 100 } },
 	{ "sock/udp_sendto", SOCK_DGRAM, { new_udp, do_sendto, receive_and_close, NULL, 100 } },
+	{ "sock/udp_send", SOCK_DGRAM,
+	  { new_connected_udp, do_send, receive_and_close, NULL, 100 } },
 	{ "sock/sctp_bind", 0, { new_sctp, do_bind, close_sock, NULL, 100 } },
 	{ "sock/sctp_listen_unbound", 0, { new_sctp, do_listen, close_sock, NULL, 100 } },
 	{ "sock/sctp_connect", SOCK_STREAM, { new_sctp, do_connect, accept_and_close, NULL, 100 },

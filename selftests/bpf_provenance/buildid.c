@@ -2567,6 +2567,121 @@ static bool gets_true(const bool *flag)
 	return READ_ONCE(*flag);
 }
 
+/*
+ * Task context: the page with the headers is being read, and its storage does not answer.
+ * Another request for it does not keep a second worker.
+ */
+TEST_F(cache, read_twice)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	char *maps[2];
+	int err;
+
+	new_file(_metadata, &self->f, 256);
+	close(self->f.fd);
+	self->f.fd = -1;
+	err = fs_mount(FS_STALLING, self->f.dir);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_STALLING));
+	ASSERT_EQ(0, err);
+	self->f.fs = FS_STALLING;
+	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, self->f.fd);
+	fs_stall(true);
+	maps[0] = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, maps[0]);
+	ASSERT_LE(0, wait_for_stalled_read());
+	ASSERT_EQ(1, bss->aheads);
+	ASSERT_FALSE(bss->ahead_ran);
+
+	maps[1] = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, maps[1]);
+	ASSERT_EQ(2, bss->aheads);
+	EXPECT_TRUE(gets_true(&bss->ahead_ran))
+		TH_LOG("the second worker waits for the first one's read");
+	EXPECT_LE(0, fs_stalled_read());
+	munmap(maps[0], PAGE);
+	munmap(maps[1], PAGE);
+}
+
+/*
+ * Maps a file whose first page is cached in part: of its blocks, only the one with the
+ * headers. Returns false for a skip. Leaves the cache switched off.
+ */
+static bool map_cached_in_part(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self)
+{
+	char block[1024];
+	int err;
+
+	err = fs_mount(FS_EXT4_1K, self->dir);
+	if (err == -EOPNOTSUPP)
+		SKIP(return false, "%s", fs_needs(FS_EXT4_1K));
+	ASSERT_EQ(0, err);
+	self->fs = FS_EXT4_1K;
+	new_file(_metadata, self, 256);
+	ASSERT_EQ(sizeof(block), pread(self->fd, block, sizeof(block), 0));
+	ASSERT_EQ(0, posix_fadvise(self->fd, 0, 0, POSIX_FADV_DONTNEED));
+	/* A whole block is written without reading the others. */
+	ASSERT_EQ(sizeof(block), pwrite(self->fd, block, sizeof(block), 0));
+	ASSERT_EQ(0, switch_cache(false));
+	map_file(_metadata, self, PAGE);
+	ASSERT_FALSE(resident(self->map));
+	return true;
+}
+
+/* Task context: the headers are in a page that is cached in part. A worker reads the rest. */
+TEST_F(cache, page_in_part)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	char *map;
+
+	if (!map_cached_in_part(_metadata, &self->f))
+		return;
+	ASSERT_EQ(0, switch_cache(true));
+	/* Stays: the worker looks for it. */
+	map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	ASSERT_EQ(1, events->parses);
+	ASSERT_EQ(1, self->f.skel->bss->aheads);
+	EXPECT_TRUE(gets_resident(self->f.map))
+		TH_LOG("the rest of the page has not been read");
+
+	ASSERT_EQ(0, ask(&self->f, self->f.map, MAPPING, id));
+	EXPECT_EQ(1, events->fills);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+	EXPECT_EQ(1, events->hits);
+	munmap(map, PAGE);
+}
+
+/*
+ * Task context, sleepable: the same. To read the headers, the rest of the page is not
+ * needed. It is read afterwards, or the file would not be cached.
+ */
+TEST_F(cache, page_in_part_sleepable)
+{
+	struct cache_events *events = &self->f.skel->bss->events;
+	unsigned char id[ID_SIZE];
+	int i;
+
+	if (!map_cached_in_part(_metadata, &self->f))
+		return;
+	ASSERT_EQ(0, switch_cache(true));
+	for (i = 0; i < 3; i++) {
+		memset(id, 0, ID_SIZE);
+		EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+		EXPECT_EQ(0, memcmp(id, self->f.id, ID_SIZE));
+		if (!i)
+			EXPECT_TRUE(gets_resident(self->f.map))
+				TH_LOG("the rest of the page has not been read");
+	}
+	EXPECT_EQ(1, events->fills);
+	EXPECT_LE(1, events->hits);
+	/* Without a worker. */
+	EXPECT_EQ(0, self->f.skel->bss->aheads);
+}
+
 struct late_writer {
 	FIXTURE_DATA(faults) *f;
 	int fd;

@@ -545,6 +545,44 @@ int BPF_PROG(hold_udp_connect)
 	return 0;
 }
 
+/* A thread whose programs have run is about to lock the socket. */
+SEC("?fentry/__inet6_bind")
+int BPF_PROG(hold_inet6_bind)
+{
+	hold();
+	return 0;
+}
+
+SEC("?fentry/udpv6_connect")
+int BPF_PROG(hold_udpv6_connect)
+{
+	hold();
+	return 0;
+}
+
+SEC("?fentry/ip6_sk_dst_lookup_flow")
+int BPF_PROG(hold_dst_lookup)
+{
+	hold();
+	return 0;
+}
+
+/* A thread has found the socket connected. */
+SEC("?fentry/udp_cmsg_send")
+int BPF_PROG(hold_udp_cmsg_send)
+{
+	hold();
+	return 0;
+}
+
+/* A thread has found pending data, and is about to lock the socket. */
+SEC("?fentry/lock_sock_nested")
+int BPF_PROG(hold_lock_sock)
+{
+	hold();
+	return 0;
+}
+
 struct joining joining;
 
 SEC("?fentry/reuseport_add_sock")

@@ -2985,19 +2985,21 @@ TEST_F(sctp, one_association_one_to_one)
 /* Sends to @to, with @too as another address. */
 static int send_dstaddr(int fd, const union addr *to, const char *too)
 {
-	char control[CMSG_SPACE(sizeof(struct in_addr))] = {};
+	char control[CMSG_SPACE(sizeof(struct in6_addr))] __aligned(8) = {};
+	int too_len = strchr(too, ':') ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
 	struct msghdr msg = {
-		.msg_name = (void *)to, .msg_namelen = sizeof(to->in),
+		.msg_name = (void *)to,
+		.msg_namelen = to->sa.sa_family == AF_INET6 ? sizeof(to->in6) : sizeof(to->in),
 		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
+		.msg_control = control, .msg_controllen = CMSG_SPACE(too_len),
 	};
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 
 	cmsg->cmsg_level = IPPROTO_SCTP;
-	cmsg->cmsg_type = SCTP_DSTADDRV4;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(struct in_addr));
-	inet_pton(AF_INET, too, CMSG_DATA(cmsg));
+	cmsg->cmsg_type = strchr(too, ':') ? SCTP_DSTADDRV6 : SCTP_DSTADDRV4;
+	cmsg->cmsg_len = CMSG_LEN(too_len);
+	inet_pton(strchr(too, ':') ? AF_INET6 : AF_INET, too, CMSG_DATA(cmsg));
 	return sendmsg(fd, &msg, 0) == 1 ? 0 : -errno;
 }
 
@@ -3463,24 +3465,35 @@ static const struct {
 };
 
 /*
- * Programs do not run for an address that is too short, and read nothing beyond it.
+ * Programs do not run for an address that is too short, and read nothing beyond it. Raw sockets
+ * accept one without a scope, as TCP and UDP do.
  * @protocol: 0 for ping
  */
 static void bind_too_short(struct __test_metadata *_metadata, const struct seen *seen, int type,
 			   int protocol)
 {
+	int scope = sizeof(struct sockaddr_in6) - offsetof(struct sockaddr_in6, sin6_scope_id);
+	socklen_t len;
 	union addr a;
 	int fd, i;
 
 	for (i = 0; i < (int)ARRAY_LEN(families); i++) {
 		fd = socket(families[i].domain, type, protocol ?: families[i].ping);
 		ASSERT_LE(0, fd);
-		EXPECT_EQ(-1, bind(fd, &a.sa, make_addr(&a, families[i].any, 0) - 1));
+		len = make_addr(&a, families[i].any, 0) - 1;
+		if (type == SOCK_RAW && families[i].domain == AF_INET6)
+			len -= scope;
+		EXPECT_EQ(-1, bind(fd, &a.sa, len));
 		EXPECT_EQ(EINVAL, errno);
 		close(fd);
 	}
 	EXPECT_EQ(0, seen[BIND4].runs);
 	EXPECT_EQ(0, seen[BIND6].runs);
+}
+
+TEST_F(hooks, raw_short_address)
+{
+	bind_too_short(_metadata, self->skel->bss->seen, SOCK_RAW, IPPROTO_TEST);
 }
 
 TEST_F(hooks, ping_short_address)
@@ -3527,6 +3540,52 @@ TEST_F(hooks, ping_family)
 TEST_F(sctp, short_address)
 {
 	bind_too_short(_metadata, self->skel->bss->seen, SOCK_STREAM, IPPROTO_SCTP);
+}
+
+/* Programs do not run for an address of a family that the socket does not have. */
+TEST_F(sctp, other_family)
+{
+	static const struct {
+		int domain;
+		const char *ip;
+	} others[] = { { AF_INET, OTHER6 }, { AF_INET6, OTHER4 } };
+	static const enum hook hooks[] = { BIND4, BIND6, CONNECT4, CONNECT6 };
+	struct seen *seen = self->skel->bss->seen;
+	int fd, one = 1, i, j;
+	socklen_t len;
+	union addr a;
+
+	for (i = 0; i < (int)ARRAY_LEN(others); i++) {
+		fd = impatient(socket(others[i].domain, SOCK_SEQPACKET, IPPROTO_SCTP));
+		ASSERT_LE(0, fd);
+		/* An AF_INET6 socket has IPv4 otherwise. */
+		if (others[i].domain == AF_INET6)
+			ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
+		memset(seen, 0, HOOKS * sizeof(*seen));
+		len = make_addr(&a, others[i].ip, 9);
+		EXPECT_EQ(-1, bind(fd, &a.sa, len));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-EINVAL, bindx(fd, 9, others[i].ip, NULL, NULL));
+		EXPECT_EQ(-1, connect(fd, &a.sa, len));
+		EXPECT_EQ(EINVAL, errno);
+		EXPECT_EQ(-EINVAL, connectx(fd, 9, others[i].ip, NULL, NULL));
+		EXPECT_EQ(-1, sendto(fd, "x", 1, 0, &a.sa, len));
+		EXPECT_EQ(EINVAL, errno);
+		for (j = 0; j < (int)ARRAY_LEN(hooks); j++)
+			EXPECT_EQ(0, seen[hooks[j]].runs)
+				TH_LOG("%s: %s", others[i].ip, hook_names[hooks[j]]);
+		EXPECT_EQ(0, port_of(fd));
+		EXPECT_EQ(0, sctp_assocs());
+
+		/* A further address of a peer, in a control message */
+		make_addr(&a, others[i].domain == AF_INET ? VIRT4 : VIRT6, 9);
+		memset(seen, 0, HOOKS * sizeof(*seen));
+		EXPECT_EQ(-EINVAL, send_dstaddr(fd, &a, others[i].ip));
+		EXPECT_EQ(1, seen[CONNECT4].runs + seen[CONNECT6].runs)
+			TH_LOG("%s: also in the control message", others[i].ip);
+		EXPECT_EQ(0, sctp_assocs());
+		close(fd);
+	}
 }
 
 /* A raw socket may be bound again, and is unchanged if that is refused. */
@@ -6400,6 +6459,110 @@ TEST_F(hooks, v6only_of_user)
 	close(fd);
 }
 
+/* bpf_bind() to an IPv4 address, which is shorter, binds an IPv6 socket that connects to IPv4. */
+TEST_F(hooks, bpf_bind_ipv4)
+{
+	static const struct {
+		int type, protocol;
+	} kinds[] = {
+		{ SOCK_STREAM, 0 }, { SOCK_DGRAM, 0 },
+		{ SOCK_STREAM, IPPROTO_SCTP }, { SOCK_SEQPACKET, IPPROTO_SCTP },
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, server, one = 1, i;
+	union addr a;
+	socklen_t len;
+
+	policy->other_family = 1;
+	for (i = 0; i < (int)ARRAY_LEN(kinds); i++) {
+		server = peer_socket(&self->net, AF_INET, kinds[i].type, kinds[i].protocol);
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER4, 0)));
+		if (kinds[i].type != SOCK_DGRAM)
+			ASSERT_EQ(0, listen(server, 1));
+		fd = impatient(socket(AF_INET6, kinds[i].type, kinds[i].protocol));
+		ASSERT_LE(0, fd);
+		len = make_addr(&a, "::ffff:" PEER4, port_of(server));
+		self->skel->bss->bind_result = 1;
+		EXPECT_EQ(0, connect(fd, &a.sa, len))
+			TH_LOG("kind %d: %m", i);
+		EXPECT_EQ(0, self->skel->bss->bind_result);
+		EXPECT_TRUE(has_ip(fd, "::ffff:" PIN4))
+			TH_LOG("kind %d: another source", i);
+		close(fd);
+
+		/* Without IPv4, there is no such address to bind to. */
+		if (kinds[i].protocol == IPPROTO_SCTP) {
+			fd = impatient(socket(AF_INET6, kinds[i].type, kinds[i].protocol));
+			ASSERT_LE(0, fd);
+			ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
+			len = make_addr(&a, PEER6, port_of(server));
+			EXPECT_EQ(-1, connect(fd, &a.sa, len));
+			EXPECT_EQ(EPERM, errno);
+			EXPECT_EQ(-EINVAL, self->skel->bss->bind_result);
+			EXPECT_TRUE(has_ip(fd, "::"));
+			close(fd);
+		}
+		close(server);
+	}
+}
+
+/*
+ * A program that writes a link-local address leaves the scope to the task: it must be that of
+ * the address, and is not kept otherwise.
+ */
+TEST_F(hooks, scope_of_a_rewritten_bind)
+{
+	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, i;
+	static const struct {
+		int type, protocol;
+		int no_scope;		/* the error */
+	} kinds[] = {
+		{ SOCK_STREAM, 0, EINVAL }, { SOCK_DGRAM, 0, EINVAL },
+		{ SOCK_DGRAM, IPPROTO_ICMPV6, EINVAL }, { SOCK_RAW, IPPROTO_TEST, EINVAL },
+		{ SOCK_STREAM, IPPROTO_SCTP, EADDRNOTAVAIL },
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	struct seen *seen = &self->skel->bss->seen[BIND6];
+	union addr a;
+	socklen_t len;
+
+	allow_ping(_metadata);
+	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
+	ASSERT_EQ(0, system("ip addr add fe80::2/64 dev lo nodad"));
+	inet_pton(AF_INET6, "fe80::2", policy->pin6);
+	for (i = 0; i < (int)ARRAY_LEN(kinds); i++) {
+		seen->runs = 0;
+		fd = socket(AF_INET6, kinds[i].type, kinds[i].protocol);
+		ASSERT_LE(0, fd);
+		len = make_addr(&a, "fe80::1", 0);
+		a.in6.sin6_scope_id = wire;
+		EXPECT_EQ(-1, bind(fd, &a.sa, len))
+			TH_LOG("kind %d: at the device of another address", i);
+		EXPECT_EQ(EADDRNOTAVAIL, errno);
+		EXPECT_EQ(0, bound_device(fd))
+			TH_LOG("kind %d: keeps the device", i);
+		EXPECT_TRUE(has_ip(fd, "::"));
+
+		len = make_addr(&a, "::", 0);
+		EXPECT_EQ(-1, bind(fd, &a.sa, len))
+			TH_LOG("kind %d: at no device", i);
+		EXPECT_EQ(kinds[i].no_scope, errno);
+		EXPECT_EQ(0, bound_device(fd));
+		EXPECT_TRUE(has_ip(fd, "::"));
+
+		len = make_addr(&a, "::", 0);
+		a.in6.sin6_scope_id = lo;
+		EXPECT_EQ(0, bind(fd, &a.sa, len))
+			TH_LOG("kind %d: %m", i);
+		EXPECT_TRUE(has_ip(fd, "fe80::2"));
+		if (kinds[i].protocol != IPPROTO_SCTP)	/* stores no device */
+			EXPECT_EQ(lo, bound_device(fd));
+		EXPECT_EQ(3, seen->runs);
+		close(fd);
+	}
+}
+
 /* A placeholder address is not a source. */
 TEST_F(hooks, no_ipv4_source)
 {
@@ -6556,6 +6719,370 @@ TEST_F(hooks, group_has_no_source)
 	EXPECT_TRUE(arrives_from(server, "x", "::1"));
 	close(fd);
 	close(server);
+}
+
+struct held_call {
+	struct held_thread *held;
+	int (*call)(struct held_call *c);
+	int fd, ret, err;
+	union addr to;
+	socklen_t len;
+	bool done;
+};
+
+static int call_bind(struct held_call *c)
+{
+	return bind(c->fd, &c->to.sa, c->len);
+}
+
+static int call_connect(struct held_call *c)
+{
+	return connect(c->fd, &c->to.sa, c->len);
+}
+
+/* From an IPv6 address of the host, whatever the address of the socket is. */
+static int call_sendto(struct held_call *c)
+{
+	char control[CMSG_SPACE(sizeof(struct in6_pktinfo))] __aligned(8) = {};
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_name = &c->to, .msg_namelen = c->len,
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = IPPROTO_IPV6;
+	cmsg->cmsg_type = IPV6_PKTINFO;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(struct in6_pktinfo));
+	inet_pton(AF_INET6, OTHER6, CMSG_DATA(cmsg));
+	return sendmsg(c->fd, &msg, 0);
+}
+
+/* Without an address, and with a control message that does not concern the address. */
+static int call_send(struct held_call *c)
+{
+	char control[CMSG_SPACE(sizeof(uint16_t))] __aligned(8) = {};
+	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_UDP;
+	cmsg->cmsg_type = UDP_SEGMENT;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+	return sendmsg(c->fd, &msg, 0);
+}
+
+static void *run_held(void *arg)
+{
+	struct held_call *c = arg;
+
+	c->ret = pin_to_cpu(1);
+	if (!c->ret) {
+		c->held->tid = gettid();
+		c->ret = c->call(c);
+		c->err = errno;
+	}
+	WRITE_ONCE(c->done, true);
+	return NULL;
+}
+
+/* Starts @c->call in a thread. Returns when a BPF program holds it. */
+static void start_held(struct __test_metadata *_metadata, pthread_t *thread, struct held_call *c)
+{
+	memset(c->held, 0, sizeof(*c->held));
+	c->done = false;
+	ASSERT_EQ(0, pthread_create(thread, NULL, run_held, c));
+	while (!READ_ONCE(c->held->arrived) && !READ_ONCE(c->done))
+		sched_yield();
+	ASSERT_TRUE(c->held->arrived)
+		TH_LOG("the call does not get there: %s", strerror(c->err));
+}
+
+static void finish_held(struct __test_metadata *_metadata, pthread_t thread, struct held_call *c)
+{
+	WRITE_ONCE(c->held->go, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+}
+
+/* A service of the peer at IPv4. */
+static int service4(struct __test_metadata *_metadata, const struct net *net, int type)
+{
+	union addr a;
+	int fd;
+
+	fd = impatient(peer_socket(net, AF_INET, type, 0));
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, PEER4, 0)));
+	if (type == SOCK_STREAM)
+		ASSERT_EQ(0, listen(fd, 8));
+	return fd;
+}
+
+static void connect_mapped(struct __test_metadata *_metadata, int fd, int server)
+{
+	union addr a;
+
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::ffff:" PEER4, port_of(server))));
+}
+
+/* Makes a connected AF_INET6 socket an AF_INET one. */
+static void drop_ipv6(struct __test_metadata *_metadata, int fd)
+{
+	int form = AF_INET;
+
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_ADDRFORM, &form, sizeof(form)));
+}
+
+/*
+ * The socket becomes an AF_INET one after programs have seen an IPv6 address, and before bind()
+ * has the lock: an AF_INET socket must not be bound to an IPv6 address. Its IPv4 address would
+ * be 127.0.0.6.
+ */
+TEST_F(hooks, addrform_under_a_bind)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int types[] = { SOCK_STREAM, SOCK_DGRAM }, server, i;
+	struct held_call b = { .call = call_bind };
+	struct cgroup_sock *skel;
+	pthread_t binder;
+	union addr a;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	skel = attach_alone(_metadata, "hold_inet6_bind");
+	b.held = &skel->bss->held_thread;
+	b.len = make_addr(&b.to, "::", 0);
+	for (i = 0; i < (int)ARRAY_LEN(types); i++) {
+		server = service4(_metadata, &self->net, types[i]);
+		b.fd = socket(AF_INET6, types[i], 0);
+		ASSERT_LE(0, b.fd);
+		start_held(_metadata, &binder, &b);
+		connect_mapped(_metadata, b.fd, server);
+		drop_ipv6(_metadata, b.fd);
+		ASSERT_EQ(0, connect(b.fd, &none, sizeof(none)));
+		finish_held(_metadata, binder, &b);
+		EXPECT_FALSE(has_ip(b.fd, "127.0.0.6"))
+			TH_LOG("type %d: bound to 127.0.0.6", types[i]);
+		EXPECT_EQ(-1, b.ret);
+		EXPECT_EQ(EAFNOSUPPORT, b.err);
+		EXPECT_EQ(0, bind(b.fd, &a.sa, make_addr(&a, PIN4, 0)))
+			TH_LOG("type %d: %m", types[i]);
+		close(b.fd);
+		close(server);
+	}
+	cgroup_sock__destroy(skel);
+}
+
+/*
+ * The same before connect() has the lock: the socket would send to the IPv4 address of its
+ * former peer at the port of the IPv6 one. Programs have not seen these together.
+ */
+TEST_F(dual, addrform_under_a_connect)
+{
+	struct held_call c = { .call = call_connect };
+	struct cgroup_sock *skel;
+	pthread_t connector;
+	int first, second;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	skel = attach_alone(_metadata, "hold_udpv6_connect");
+	first = service4(_metadata, &self->net, SOCK_DGRAM);
+	second = service4(_metadata, &self->net, SOCK_DGRAM);
+	c.held = &skel->bss->held_thread;
+	c.fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, c.fd);
+	ASSERT_EQ(0, bind(c.fd, &a.sa, make_addr(&a, "::", 0)));
+	c.len = make_addr(&c.to, PEER6, port_of(second));
+	connect_mapped(_metadata, c.fd, first);
+	start_held(_metadata, &connector, &c);
+	drop_ipv6(_metadata, c.fd);
+	finish_held(_metadata, connector, &c);
+	EXPECT_EQ(-1, c.ret);
+	EXPECT_EQ(EAFNOSUPPORT, c.err);
+	EXPECT_EQ(1, send(c.fd, "x", 1, 0));
+	EXPECT_FALSE(arrives_from(second, "x", PIN4))
+		TH_LOG("sent to the port of another peer");
+	EXPECT_TRUE(arrives_from(first, "x", PIN4));
+	close(c.fd);
+	close(second);
+	close(first);
+	cgroup_sock__destroy(skel);
+}
+
+/*
+ * The same before a corked sendto() has the lock: pending IPv6 data would be sent as that of
+ * IPv4, with addresses that programs have not seen.
+ */
+TEST_F(hooks, addrform_under_a_send)
+{
+	struct held_call s = { .call = call_sendto };
+	int server, one = 1, zero = 0, from, others;
+	struct cgroup_sock *skel;
+	pthread_t sender;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	skel = attach_alone(_metadata, "hold_dst_lookup");
+	self->skel->bss->policy.netns = 0;
+	server = service4(_metadata, &self->net, SOCK_DGRAM);
+	s.held = &skel->bss->held_thread;
+	s.fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, s.fd);
+	s.len = make_addr(&s.to, PEER6, 9);
+	connect_mapped(_metadata, s.fd, server);
+	ASSERT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &one, sizeof(one)));
+	start_held(_metadata, &sender, &s);
+	drop_ipv6(_metadata, s.fd);
+	finish_held(_metadata, sender, &s);
+	EXPECT_EQ(-1, s.ret)
+		TH_LOG("IPv6 data is pending on an AF_INET socket");
+	EXPECT_EQ(EAFNOSUPPORT, s.err);
+	EXPECT_EQ(1, send(s.fd, "y", 1, 0)) TH_LOG("%m");
+	EXPECT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &zero, sizeof(zero)));
+	EXPECT_TRUE(arrives_from(server, "y", OTHER4));
+	ASSERT_EQ(0, wire_count(&self->net, OTHER4, OTHER6, &from, &others));
+	EXPECT_EQ(1, from);
+	EXPECT_EQ(0, others);
+	close(s.fd);
+	close(server);
+	cgroup_sock__destroy(skel);
+}
+
+/*
+ * connect() changes the peer while another thread sends: the datagram goes to one of the two,
+ * from the address of that connection. It must not go to the port of one peer at the address of
+ * the other, which programs at connect have not seen.
+ */
+TEST_F(hooks, connected_under_a_send)
+{
+	static const struct {
+		const char *held;	/* where the sender is held */
+		bool before;		/* it has not read its peer by then */
+		bool to_ipv4;
+		bool ipv4;
+	} rounds[] = {
+		{ .held = "hold_udp_cmsg_send" },
+		{ .held = "hold_udp_cmsg_send", .to_ipv4 = true },
+		{ .held = "hold_lock_sock", .before = true },
+		{ .held = "hold_lock_sock", .before = true, .ipv4 = true },
+	};
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int first, second, neither, first4, second4, i;
+	struct held_call s = { .call = call_send };
+	struct cgroup_sock *skel;
+	pthread_t sender;
+	socklen_t len;
+	union addr a;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	/* The programs are attached, but would refuse to bind the socket again. */
+	self->skel->bss->policy.netns = 0;
+	first4 = service4(_metadata, &self->net, SOCK_DGRAM);
+	second4 = udp_at(OTHER4);
+	ASSERT_LE(0, second4);
+	first = peer_socket(&self->net, AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, first);
+	ASSERT_EQ(0, bind(first, &a.sa, make_addr(&a, PEER6, 0)));
+	neither = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, neither);
+	ASSERT_EQ(0, bind(neither, &a.sa, make_addr(&a, OTHER6, port_of(first))));
+	second = udp_at(OTHER6);
+	ASSERT_LE(0, second);
+
+	for (i = 0; i < (int)ARRAY_LEN(rounds); i++) {
+		skel = attach_alone(_metadata, rounds[i].held);
+		s.held = &skel->bss->held_thread;
+		s.fd = socket(rounds[i].ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
+		ASSERT_LE(0, s.fd);
+		len = rounds[i].ipv4 ? make_addr(&a, PEER4, port_of(first4)) :
+				       make_addr(&a, PEER6, port_of(first));
+		ASSERT_EQ(0, connect(s.fd, &a.sa, len));
+		start_held(_metadata, &sender, &s);
+		if (rounds[i].to_ipv4) {
+			ASSERT_EQ(0, connect(s.fd, &none, sizeof(none)));
+			connect_mapped(_metadata, s.fd, first4);
+		} else {
+			len = rounds[i].ipv4 ? make_addr(&a, OTHER4, port_of(second4)) :
+					       make_addr(&a, OTHER6, port_of(second));
+			ASSERT_EQ(0, connect(s.fd, &a.sa, len));
+		}
+		finish_held(_metadata, sender, &s);
+		EXPECT_EQ(1, s.ret)
+			TH_LOG("round %d: %s", i, strerror(s.err));
+		EXPECT_FALSE(arrives_from(neither, "x", OTHER6))
+			TH_LOG("sent to the port of one peer at the address of another");
+		if (rounds[i].ipv4)
+			EXPECT_TRUE(arrives_from(second4, "x", OTHER4));
+		else
+			EXPECT_TRUE(arrives_from(rounds[i].before ? second : first, "x", OTHER6))
+				TH_LOG("round %d: not sent to its peer", i);
+		close(s.fd);
+		cgroup_sock__destroy(skel);
+	}
+	close(second4);
+	close(first4);
+	close(neither);
+	close(second);
+	close(first);
+}
+
+/*
+ * send() finds IPv6 data to append to, and before it has the lock, another thread sends that and
+ * connects the socket to an IPv4 address: not a destination of IPv6. dual.connected_meanwhile is
+ * the reverse.
+ */
+TEST_F(hooks, connected_to_ipv4_meanwhile)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct held_call s = { .call = call_send };
+	int server, server6, one = 1, zero = 0, from, others;
+	struct cgroup_sock *skel;
+	pthread_t sender;
+	union addr a;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	self->skel->bss->policy.netns = 0;
+	ASSERT_EQ(0, system("ip -6 route add ::ffff:0:0/96 via " PEER6));
+	skel = attach_alone(_metadata, "hold_lock_sock");
+	server = service4(_metadata, &self->net, SOCK_DGRAM);
+	server6 = peer_socket(&self->net, AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, server6);
+	ASSERT_EQ(0, bind(server6, &a.sa, make_addr(&a, PEER6, 0)));
+	s.held = &skel->bss->held_thread;
+	s.fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, s.fd);
+	ASSERT_EQ(0, connect(s.fd, &a.sa, make_addr(&a, PEER6, port_of(server6))));
+	ASSERT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &one, sizeof(one)));
+	ASSERT_EQ(1, send(s.fd, "1", 1, 0));
+	start_held(_metadata, &sender, &s);
+	ASSERT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &zero, sizeof(zero)));
+	ASSERT_EQ(0, connect(s.fd, &none, sizeof(none)));
+	connect_mapped(_metadata, s.fd, server);
+	finish_held(_metadata, sender, &s);
+	EXPECT_EQ(-1, s.ret)
+		TH_LOG("sent over IPv6 by a socket with an IPv4 peer");
+	EXPECT_EQ(ENETUNREACH, s.err);
+	/* The last one on the wire */
+	ASSERT_EQ(1, send(s.fd, "2", 1, 0));
+	EXPECT_TRUE(arrives_from(server, "2", OTHER4));
+	ASSERT_EQ(0, wire_count(&self->net, OTHER4, OTHER6, &from, &others));
+	EXPECT_EQ(2, from);
+	EXPECT_EQ(0, others)
+		TH_LOG("sent over IPv6 from an IPv4 address");
+	close(s.fd);
+	close(server6);
+	close(server);
+	cgroup_sock__destroy(skel);
 }
 
 #ifndef AF_SMC

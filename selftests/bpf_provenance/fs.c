@@ -28,6 +28,7 @@ static const struct {
 	off_t size;
 } kinds[] = {
 	[FS_EXT4_128]	 = { "ext4", "mkfs.ext4 -q -F -b 4096 -I 128 image", 32 << 20 },
+	[FS_EXT4_1K]	 = { "ext4", "mkfs.ext4 -q -F -b 1024 image", 32 << 20 },
 	[FS_EXT4_VERITY] = { "ext4", "mkfs.ext4 -q -F -b 4096 -O verity image", 32 << 20 },
 	[FS_XFS]	 = {
 		"xfs", "mkfs.xfs -q -f -K -i exchange=1 image || mkfs.xfs -q -f -K image", 300 << 20
@@ -45,6 +46,7 @@ const char *fs_needs(enum own_fs fs)
 {
 	static const char * const needs[] = {
 		[FS_EXT4_128]	 = "needs CONFIG_EXT4_FS, CONFIG_BLK_DEV_LOOP and mkfs.ext4",
+		[FS_EXT4_1K]	 = "needs CONFIG_EXT4_FS, CONFIG_BLK_DEV_LOOP and mkfs.ext4",
 		[FS_EXT4_VERITY] =
 			"needs CONFIG_EXT4_FS, CONFIG_FS_VERITY, CONFIG_BLK_DEV_LOOP, mkfs.ext4",
 		[FS_XFS]	 = "needs CONFIG_XFS_FS, CONFIG_BLK_DEV_LOOP and mkfs.xfs",

@@ -9,6 +9,7 @@
 enum own_fs {
 	FS_NONE,		/* the file system of @dir */
 	FS_EXT4_128,		/* inodes of 128 bytes: times in whole seconds */
+	FS_EXT4_1K,		/* blocks of 1 KiB */
 	FS_EXT4_VERITY,
 	FS_XFS,
 	FS_BTRFS,

@@ -10,5 +10,6 @@ struct file;
 ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf, size_t len,
 			    bool unpinned);
 ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len);
+void filemap_start_read(struct file *file, loff_t pos);
 
 #endif
