@@ -6975,7 +6975,7 @@ TEST_F(hooks, connected_under_a_send)
 		{ .held = "hold_lock_sock", .before = true, .ipv4 = true },
 	};
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int first, second, neither, first4, second4, i;
+	int first, second, neither, first4, second4, server, i;
 	struct held_call s = { .call = call_send };
 	struct cgroup_sock *skel;
 	pthread_t sender;
@@ -7021,10 +7021,11 @@ TEST_F(hooks, connected_under_a_send)
 		EXPECT_FALSE(arrives_from(neither, "x", OTHER6))
 			TH_LOG("sent to the port of one peer at the address of another");
 		if (rounds[i].ipv4)
-			EXPECT_TRUE(arrives_from(second4, "x", OTHER4));
+			server = second4;
 		else
-			EXPECT_TRUE(arrives_from(rounds[i].before ? second : first, "x", OTHER6))
-				TH_LOG("round %d: not sent to its peer", i);
+			server = rounds[i].before ? second : first;
+		EXPECT_TRUE(arrives_from(server, "x", rounds[i].ipv4 ? OTHER4 : OTHER6))
+			TH_LOG("round %d: not sent to its peer", i);
 		close(s.fd);
 		cgroup_sock__destroy(skel);
 	}
