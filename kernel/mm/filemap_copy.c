@@ -306,7 +306,8 @@ ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len)
 
 /**
  * filemap_start_read() - start to read the rest of a folio that is cached in part
- * @file:	the file; nothing is read if it is not open for reading
+ * @file:	the file; nothing is read if it is not open for reading, or is one of
+ *		overlayfs, whose pages are those of a file in a layer
  * @pos:	offset in the file; nothing is read if no folio is there
  *
  * If blocks are smaller than a folio, a write can leave some of them up to date, and the
@@ -330,8 +331,11 @@ void filemap_start_read(struct file *file, loff_t pos)
 	folio = filemap_get_folio(mapping, pos >> PAGE_SHIFT);
 	if (IS_ERR(folio))
 		return;
-	/* As for any read: a hole punch must not free the blocks meanwhile. */
-	filemap_invalidate_lock_shared(mapping);
+	/* As for any read: a hole punch must not free the blocks meanwhile. If one is
+	 * waiting for a read that does not end, do not wait for both.
+	 */
+	if (!filemap_invalidate_trylock_shared(mapping))
+		goto out;
 	if (folio_trylock(folio)) {
 		/* By now it may have been truncated, or read. */
 		if (folio->mapping == mapping && !folio_test_uptodate(folio))
@@ -340,5 +344,6 @@ void filemap_start_read(struct file *file, loff_t pos)
 			folio_unlock(folio);
 	}
 	filemap_invalidate_unlock_shared(mapping);
+out:
 	folio_put(folio);
 }

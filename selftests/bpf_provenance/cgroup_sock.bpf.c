@@ -567,22 +567,6 @@ int BPF_PROG(hold_dst_lookup)
 	return 0;
 }
 
-/* A thread has found the socket connected. */
-SEC("?fentry/udp_cmsg_send")
-int BPF_PROG(hold_udp_cmsg_send)
-{
-	hold();
-	return 0;
-}
-
-/* A thread has found pending data, and is about to lock the socket. */
-SEC("?fentry/lock_sock_nested")
-int BPF_PROG(hold_lock_sock)
-{
-	hold();
-	return 0;
-}
-
 struct joining joining;
 
 SEC("?fentry/reuseport_add_sock")

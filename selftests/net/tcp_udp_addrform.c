@@ -166,7 +166,7 @@ static bool is_done(struct call *call)
 	return __atomic_load_n(&call->done, __ATOMIC_ACQUIRE);
 }
 
-/* It waits for a socket lock in uninterruptible sleep. */
+/* Does the thread sleep uninterruptibly, as in lock_sock()? */
 static bool is_waiting(struct call *call)
 {
 	pid_t tid = __atomic_load_n(&call->tid, __ATOMIC_ACQUIRE);
@@ -254,7 +254,7 @@ TEST_F(tcp_udp_addrform, bind_udp)
 	test_bind(_metadata, self, SOCK_DGRAM);
 }
 
-/* Nor can IPv6 data be pending on one. */
+/* IPv6 data can't be pending on an AF_INET socket. */
 TEST_F(tcp_udp_addrform, send_more)
 {
 	struct call calls[] = {
