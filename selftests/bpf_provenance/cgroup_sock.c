@@ -6939,6 +6939,50 @@ TEST_F(hooks, addrform_under_a_send)
 	cgroup_sock__destroy(skel);
 }
 
+static int call_connected_send(struct held_call *c)
+{
+	return send(c->fd, "x", 1, 0);
+}
+
+/*
+ * The same before send() over IPv6 has looked up its route, which it then stores in the AF_INET
+ * socket. A route with a nexthop object is valid whatever the cookie of the socket is.
+ */
+TEST_F(hooks, addrform_under_a_route)
+{
+	struct held_call s = { .call = call_connected_send };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct cgroup_sock *skel;
+	int server, form = AF_INET;
+	pthread_t sender;
+	union addr a;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	ASSERT_EQ(0, system("ip -6 nexthop add id 7 via " PEER6 " dev wire0"));
+	ASSERT_EQ(0, system("ip -6 route add fd99::/64 nhid 7"));
+	skel = attach_alone(_metadata, "hold_dst_lookup");
+	self->skel->bss->policy.netns = 0;
+	server = service4(_metadata, &self->net, SOCK_DGRAM);
+	s.held = &skel->bss->held_thread;
+	s.fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, s.fd);
+	ASSERT_EQ(0, connect(s.fd, &a.sa, make_addr(&a, "fd99::1", 9)));
+	start_held(_metadata, &sender, &s);
+	ASSERT_EQ(0, connect(s.fd, &none, sizeof(none)));
+	connect_mapped(_metadata, s.fd, server);
+	finish_held(_metadata, sender, &s);
+	ASSERT_EQ(1, s.ret)
+		TH_LOG("no route was stored: %s", strerror(s.err));
+	ASSERT_EQ(0, setsockopt(s.fd, IPPROTO_IPV6, IPV6_ADDRFORM, &form, sizeof(form)));
+	EXPECT_EQ(1, send(s.fd, "y", 1, 0)) TH_LOG("%m");
+	EXPECT_TRUE(arrives_from(server, "y", OTHER4))
+		TH_LOG("sent over an IPv6 route");
+	close(s.fd);
+	close(server);
+	cgroup_sock__destroy(skel);
+}
+
 #ifndef AF_SMC
 #define AF_SMC 43
 #endif
