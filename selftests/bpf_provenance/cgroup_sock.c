@@ -1802,6 +1802,62 @@ TEST_F(autobind, ipv6only_released_with_the_port)
 	close(fd);
 }
 
+/* A call of a thread that a BPF program holds. */
+struct held_call {
+	struct held_thread *held;
+	int (*call)(struct held_call *c);
+	union addr to;
+	socklen_t len;
+	int fd, ret, err;
+	bool done;
+};
+
+static void *run_held(void *arg)
+{
+	struct held_call *c = arg;
+
+	c->held->tid = gettid();
+	c->ret = c->call(c);
+	c->err = c->ret < 0 ? errno : 0;
+	WRITE_ONCE(c->done, true);
+	return NULL;
+}
+
+static void *run_held_on_cpu1(void *arg)
+{
+	struct held_call *c = arg;
+
+	c->err = pin_to_cpu(1);
+	if (!c->err)
+		return run_held(c);
+	WRITE_ONCE(c->done, true);
+	return NULL;
+}
+
+/* Waits until the call is held. False if it has ended. */
+static bool is_held(const struct held_call *c)
+{
+	while (!READ_ONCE(c->held->arrived) && !READ_ONCE(c->done))
+		sched_yield();
+	return !READ_ONCE(c->done);
+}
+
+/* Starts @c->call in a thread on CPU 1, where the program may loop. Returns when it is held. */
+static void start_held(struct __test_metadata *_metadata, pthread_t *thread, struct held_call *c)
+{
+	memset(c->held, 0, sizeof(*c->held));
+	c->done = false;
+	ASSERT_EQ(0, pthread_create(thread, NULL, run_held_on_cpu1, c));
+	ASSERT_TRUE(is_held(c))
+		TH_LOG("the call does not get there: %s", strerror(c->err));
+}
+
+static void finish_held(struct __test_metadata *_metadata, pthread_t thread, struct held_call *c)
+{
+	WRITE_ONCE(c->held->go, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+}
+
 struct slow_send {
 	int fd, err, size;
 	ssize_t sent;
@@ -1920,32 +1976,9 @@ static void attach_bind(struct __test_metadata *_metadata, struct cgroup_sock *s
 	ASSERT_NE(NULL, skel->links.one_ip_post_bind6);
 }
 
-struct slow_call {
-	struct held_thread *held;
-	union addr to;
-	int fd, err;
-	bool done;
-};
-
-/* Waits until the call is held in a BPF program. False if it has ended. */
-static bool is_held(const struct slow_call *c)
+static int call_bind(struct held_call *c)
 {
-	while (!READ_ONCE(c->held->arrived) && !READ_ONCE(c->done))
-		sched_yield();
-	return !READ_ONCE(c->done);
-}
-
-static void *bind_slowly(void *arg)
-{
-	struct slow_call *b = arg;
-
-	b->err = pin_to_cpu(1);
-	if (!b->err) {
-		b->held->tid = gettid();
-		b->err = bind(b->fd, &b->to.sa, sizeof(b->to)) ? errno : 0;
-	}
-	WRITE_ONCE(b->done, true);
-	return NULL;
+	return bind(c->fd, &c->to.sa, c->len);
 }
 
 /*
@@ -1961,7 +1994,7 @@ TEST_F(autobind, refused_under_a_sender)
 	int uffd, i, from, others;
 	char page[4096] = "";
 	struct uffd_msg fault;
-	struct slow_call b;
+	struct held_call b = { .call = call_bind };
 	struct slow_send s;
 
 	if (pin_to_cpu(1) || pin_to_cpu(0))
@@ -1979,22 +2012,18 @@ TEST_F(autobind, refused_under_a_sender)
 		self->skel->bss->policy.deny = refusals[i].post_bind;
 		b.fd = make_socket(&c);
 		ASSERT_LE(0, b.fd);
-		make_addr(&b.to, refusals[i].any, 0);
-		b.done = false;
-		memset(b.held, 0, sizeof(*b.held));
+		b.len = make_addr(&b.to, refusals[i].any, 0);
 		s.fd = b.fd;
 		s.len = make_addr(&s.to, refusals[i].peer, 0);
 		s.size = make_payload(&c, page, NULL, NULL);
 		ASSERT_EQ(0, madvise(s.buf, sizeof(page), MADV_DONTNEED));
 		memset(seen, 0, HOOKS * sizeof(*seen));
 
-		ASSERT_EQ(0, pthread_create(&binder, NULL, bind_slowly, &b));
-		ASSERT_TRUE(is_held(&b)) TH_LOG("post_bind does not run");
+		start_held(_metadata, &binder, &b);
 		ASSERT_EQ(0, pthread_create(&sender, NULL, send_slowly, &s));
 		ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
 		ASSERT_EQ(UFFD_EVENT_PAGEFAULT, fault.event);
-		WRITE_ONCE(b.held->go, true);
-		ASSERT_EQ(0, pthread_join(binder, NULL));
+		finish_held(_metadata, binder, &b);
 		EXPECT_EQ(EPERM, b.err);
 		EXPECT_EQ(0, port_of(b.fd));
 		/* The sender has seen the port of bind(), and needed none. */
@@ -2986,7 +3015,8 @@ TEST_F(sctp, one_association_one_to_one)
 static int send_dstaddr(int fd, const union addr *to, const char *too)
 {
 	char control[CMSG_SPACE(sizeof(struct in6_addr))] __aligned(8) = {};
-	int too_len = strchr(too, ':') ? sizeof(struct in6_addr) : sizeof(struct in_addr);
+	bool v6 = strchr(too, ':');
+	int too_len = v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
 	struct iovec iov = { .iov_base = "x", .iov_len = 1 };
 	struct msghdr msg = {
 		.msg_name = (void *)to,
@@ -2997,9 +3027,9 @@ static int send_dstaddr(int fd, const union addr *to, const char *too)
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 
 	cmsg->cmsg_level = IPPROTO_SCTP;
-	cmsg->cmsg_type = strchr(too, ':') ? SCTP_DSTADDRV6 : SCTP_DSTADDRV4;
+	cmsg->cmsg_type = v6 ? SCTP_DSTADDRV6 : SCTP_DSTADDRV4;
 	cmsg->cmsg_len = CMSG_LEN(too_len);
-	inet_pton(strchr(too, ':') ? AF_INET6 : AF_INET, too, CMSG_DATA(cmsg));
+	inet_pton(v6 ? AF_INET6 : AF_INET, too, CMSG_DATA(cmsg));
 	return sendmsg(fd, &msg, 0) == 1 ? 0 : -errno;
 }
 
@@ -5899,24 +5929,9 @@ TEST_F(dual, syn_cookie)
 	cgroup_sock__destroy(skel);
 }
 
-struct late_send {
-	struct held_thread *held;
-	int fd, ret, err;
-	bool done;
-};
-
-static void *send_late(void *arg)
+static int call_send(struct held_call *c)
 {
-	struct late_send *s = arg;
-
-	s->ret = pin_to_cpu(1);
-	if (!s->ret) {
-		s->held->tid = gettid();
-		s->ret = send(s->fd, "x", 1, 0);
-		s->err = errno;
-	}
-	WRITE_ONCE(s->done, true);
-	return NULL;
+	return send(c->fd, "x", 1, 0);
 }
 
 /*
@@ -5927,7 +5942,7 @@ TEST_F(dual, connected_meanwhile)
 {
 	struct policy *policy = &self->skel->bss->policy;
 	int server, receiver, one = 1, zero = 0, i;
-	struct late_send s = {};
+	struct held_call s = { .call = call_send };
 	struct cgroup_sock *skel;
 	pthread_t thread;
 	union addr a;
@@ -5957,15 +5972,9 @@ TEST_F(dual, connected_meanwhile)
 		len = make_addr(&a, "::ffff:" PEER4, port_of(server));
 		ASSERT_EQ(1, sendto(s.fd, "1", 1, MSG_MORE, &a.sa, len));
 
-		memset(s.held, 0, sizeof(*s.held));
-		s.done = false;
-		ASSERT_EQ(0, pthread_create(&thread, NULL, send_late, &s));
-		while (!READ_ONCE(s.held->arrived) && !READ_ONCE(s.done))
-			sched_yield();
+		start_held(_metadata, &thread, &s);
 		EXPECT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &zero, sizeof(zero)));
-		WRITE_ONCE(s.held->go, true);
-		ASSERT_EQ(0, pthread_join(thread, NULL));
-		ASSERT_TRUE(s.held->arrived);
+		finish_held(_metadata, thread, &s);
 		EXPECT_EQ(-1, s.ret)
 			TH_LOG("sent over IPv4 by a socket with an IPv6 peer");
 		EXPECT_EQ(ENETUNREACH, s.err);
@@ -6017,14 +6026,9 @@ TEST_F(hooks, port_after_group)
 	cgroup_sock__destroy(skel);
 }
 
-static void *connect_slowly(void *arg)
+static int call_connect(struct held_call *c)
 {
-	struct slow_call *c = arg;
-
-	c->held->tid = gettid();
-	c->err = connect(c->fd, &c->to.sa, sizeof(c->to.in)) ? errno : 0;
-	WRITE_ONCE(c->done, true);
-	return NULL;
+	return connect(c->fd, &c->to.sa, c->len);
 }
 
 /*
@@ -6036,7 +6040,7 @@ TEST_F(autobind, refused_under_a_connect)
 	struct policy *policy = &self->skel->bss->policy;
 	struct seen *seen = self->skel->bss->seen;
 	socklen_t len = sizeof(union addr);
-	struct slow_call b = {}, c = {};
+	struct held_call b = { .call = call_bind }, c = { .call = call_connect };
 	struct cgroup_sock *skel;
 	pthread_t binder, other;
 	union addr from;
@@ -6056,17 +6060,15 @@ TEST_F(autobind, refused_under_a_connect)
 	c.held->go = true;
 	c.fd = socket(AF_INET, SOCK_DGRAM, 0);
 	ASSERT_LE(0, c.fd);
-	make_addr(&c.to, PEER4, port_of(server));
+	c.len = make_addr(&c.to, PEER4, port_of(server));
 	b.held = &self->skel->bss->held_thread;
 	b.fd = c.fd;
-	make_addr(&b.to, "0.0.0.0", 0);
+	b.len = make_addr(&b.to, "0.0.0.0", 0);
 
-	ASSERT_EQ(0, pthread_create(&binder, NULL, bind_slowly, &b));
-	ASSERT_TRUE(is_held(&b)) TH_LOG("post_bind does not run");
-	ASSERT_EQ(0, pthread_create(&other, NULL, connect_slowly, &c));
+	start_held(_metadata, &binder, &b);
+	ASSERT_EQ(0, pthread_create(&other, NULL, run_held, &c));
 	ASSERT_TRUE(is_held(&c)) TH_LOG("connect() does not wait for bind()");
-	WRITE_ONCE(b.held->go, true);
-	ASSERT_EQ(0, pthread_join(binder, NULL));
+	finish_held(_metadata, binder, &b);
 	ASSERT_EQ(0, pthread_join(other, NULL));
 	ASSERT_EQ(EPERM, b.err);
 	ASSERT_EQ(0, c.err) TH_LOG("%s", strerror(c.err));
@@ -6721,25 +6723,6 @@ TEST_F(hooks, group_has_no_source)
 	close(server);
 }
 
-struct held_call {
-	struct held_thread *held;
-	int (*call)(struct held_call *c);
-	int fd, ret, err;
-	union addr to;
-	socklen_t len;
-	bool done;
-};
-
-static int call_bind(struct held_call *c)
-{
-	return bind(c->fd, &c->to.sa, c->len);
-}
-
-static int call_connect(struct held_call *c)
-{
-	return connect(c->fd, &c->to.sa, c->len);
-}
-
 /* From an IPv6 address of the host, whatever the address of the socket is. */
 static int call_sendto(struct held_call *c)
 {
@@ -6757,38 +6740,6 @@ static int call_sendto(struct held_call *c)
 	cmsg->cmsg_len = CMSG_LEN(sizeof(struct in6_pktinfo));
 	inet_pton(AF_INET6, OTHER6, CMSG_DATA(cmsg));
 	return sendmsg(c->fd, &msg, 0);
-}
-
-static void *run_held(void *arg)
-{
-	struct held_call *c = arg;
-
-	c->ret = pin_to_cpu(1);
-	if (!c->ret) {
-		c->held->tid = gettid();
-		c->ret = c->call(c);
-		c->err = errno;
-	}
-	WRITE_ONCE(c->done, true);
-	return NULL;
-}
-
-/* Starts @c->call in a thread. Returns when a BPF program holds it. */
-static void start_held(struct __test_metadata *_metadata, pthread_t *thread, struct held_call *c)
-{
-	memset(c->held, 0, sizeof(*c->held));
-	c->done = false;
-	ASSERT_EQ(0, pthread_create(thread, NULL, run_held, c));
-	while (!READ_ONCE(c->held->arrived) && !READ_ONCE(c->done))
-		sched_yield();
-	ASSERT_TRUE(c->held->arrived)
-		TH_LOG("the call does not get there: %s", strerror(c->err));
-}
-
-static void finish_held(struct __test_metadata *_metadata, pthread_t thread, struct held_call *c)
-{
-	WRITE_ONCE(c->held->go, true);
-	ASSERT_EQ(0, pthread_join(thread, NULL));
 }
 
 /* A service of the peer at IPv4. */
@@ -6939,21 +6890,16 @@ TEST_F(hooks, addrform_under_a_send)
 	cgroup_sock__destroy(skel);
 }
 
-static int call_connected_send(struct held_call *c)
-{
-	return send(c->fd, "x", 1, 0);
-}
-
 /*
  * The same before send() over IPv6 has looked up its route, which it then stores in the AF_INET
  * socket. A route with a nexthop object is valid whatever the cookie of the socket is.
  */
 TEST_F(hooks, addrform_under_a_route)
 {
-	struct held_call s = { .call = call_connected_send };
+	struct held_call s = { .call = call_send };
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	struct cgroup_sock *skel;
-	int server, form = AF_INET;
+	int server;
 	pthread_t sender;
 	union addr a;
 
@@ -6974,7 +6920,7 @@ TEST_F(hooks, addrform_under_a_route)
 	finish_held(_metadata, sender, &s);
 	ASSERT_EQ(1, s.ret)
 		TH_LOG("no route was stored: %s", strerror(s.err));
-	ASSERT_EQ(0, setsockopt(s.fd, IPPROTO_IPV6, IPV6_ADDRFORM, &form, sizeof(form)));
+	drop_ipv6(_metadata, s.fd);
 	EXPECT_EQ(1, send(s.fd, "y", 1, 0)) TH_LOG("%m");
 	EXPECT_TRUE(arrives_from(server, "y", OTHER4))
 		TH_LOG("sent over an IPv6 route");
