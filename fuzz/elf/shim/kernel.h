@@ -33,6 +33,7 @@ typedef unsigned long pgoff_t;
 #define SHIM_CONFIG_64BIT	1
 #define data_race(x)		(x)
 #define IS_ERR_VALUE(x)		((unsigned long)(x) >= (unsigned long)-4095)
+#define IS_ERR(x)		IS_ERR_VALUE(x)
 #define min(a, b)		((a) < (b) ? (a) : (b))
 #define min_t(t, a, b)		((t)(a) < (t)(b) ? (t)(a) : (t)(b))
 #define round_down(x, a)	((x) & ~((__typeof__(x))(a) - 1))
@@ -60,6 +61,7 @@ struct folio {
 	bool partial_kmap;	/* only one page of it can be mapped */
 	int refs;
 	struct xarray *in;
+	struct address_space *mapping;
 };
 
 struct folios {
@@ -77,7 +79,13 @@ struct inode {
 	loff_t i_size;
 };
 
+struct file;
+struct address_space_operations {
+	int (*read_folio)(struct file *file, struct folio *folio);
+};
+
 struct address_space {
+	const struct address_space_operations *a_ops;
 	struct inode *host;
 	struct xarray i_pages;
 };
@@ -164,6 +172,18 @@ static inline bool test_and_set_bit_lock(int n, unsigned long *p) { (void)n; (vo
 static inline void clear_bit_unlock(int n, unsigned long *p) { (void)n; (void)p; abort(); }
 static inline bool folio_ref_dec_unless_one(struct folio *f) { (void)f; abort(); }
 static inline bool irq_work_queue(struct irq_work *work) { (void)work; abort(); }
+
+/* For filemap_start_read(), which no parser calls. */
+static inline struct folio *filemap_get_folio(struct address_space *m, pgoff_t index)
+{
+	(void)m;
+	(void)index;
+	abort();
+}
+static inline bool filemap_invalidate_trylock_shared(struct address_space *m) { (void)m; abort(); }
+static inline void filemap_invalidate_unlock_shared(struct address_space *m) { (void)m; abort(); }
+static inline bool folio_trylock(struct folio *f) { (void)f; abort(); }
+static inline void folio_unlock(struct folio *f) { (void)f; abort(); }
 
 void *kmap_local_folio(struct folio *f, size_t off);
 void kunmap_local(const void *addr);
