@@ -18,7 +18,9 @@
  *  3. A writer that was done before the fill read i_writecount may not have seen
  *     the flag. put_write_access() releases the count that it lowers, the fill
  *     acquires it: the fill sees the writes of that writer.
- *  4. The fill reads the headers from the page cache, and publishes only if its
+ *  4. FIDEDUPERANGE is not a writer, but can change the contents. It does so first,
+ *     and then removes the entry, as in point 2.
+ *  5. The fill reads the headers from the page cache, and publishes only if its
  *     own pending entry is still in the table. A different entry is not enough: a
  *     writer may have been there in the meantime, and another fill begun.
  *
@@ -49,7 +51,8 @@
  *    without a pin into a mapping that has been unmapped, such as direct I/O of NFS
  *    and Ceph, zero-copy of 9p, vhost-scsi, and reads of /dev/fuse.
  *  - A page that cannot be invalidated after a direct write
- *    (dio_warn_stale_pagecache()). It keeps the old contents, which read() returns as
+ *    (dio_warn_stale_pagecache()), or that btrfs leaves in the page cache of the
+ *    destination of FIDEDUPERANGE. It keeps the old contents, which read() returns as
  *    well, until it is evicted. The entry is as old as the page, and is not dropped then.
  *  - Contents that are lost by a failed writeback, where the file then reads as it
  *    did before it was written.
@@ -543,8 +546,11 @@ static void ahead_work(struct work_struct *work)
 		goto out;
 	file = get_file_at(ahead->mm, ahead->addr);
 	memcg = get_mem_cgroup_from_mm(ahead->mm);
-	/* If the task exits, its memory and its other files must not wait for this read. */
-	mmput(ahead->mm);
+	/*
+	 * If the task exits, its memory and its other files must not wait for this read,
+	 * nor this read for them: exit_aio() waits for requests of any file system.
+	 */
+	mmput_async(ahead->mm);
 	/* By now another file may be mapped there, on any file system. */
 	if (file && cacheable_inode(file_inode(file))) {
 		old = set_active_memcg(memcg);

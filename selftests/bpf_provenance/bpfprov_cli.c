@@ -28,6 +28,7 @@
 #include <linux/bpf.h>
 #include <linux/capability.h>
 #include <linux/compiler.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
 #include <linux/kcmp.h>
 #include <linux/membarrier.h>
@@ -86,6 +87,9 @@ static rlim_t max_files;
 /* The tool gets no standard error. */
 static bool no_stderr;
 
+/* The tool inherits that SIGCHLD is ignored. */
+static bool ignore_sigchld;
+
 static int become_nobody(void)
 {
 	struct __user_cap_header_struct hdr = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -134,6 +138,7 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 			close(STDERR_FILENO);
 		/* systemd has services ignore it. */
 		signal(SIGPIPE, SIG_DFL);
+		signal(SIGCHLD, ignore_sigchld ? SIG_IGN : SIG_DFL);
 		setenv("TERM", "xterm", 1);	/* not a terminal: still no colours */
 		if (nobody && become_nobody())
 			_exit(126);
@@ -4521,6 +4526,27 @@ TEST_F(profile, short_lived)
 
 #define SPIN_JSON	"\"symbol\":\"bpfprov_cli_spin\""
 
+/*
+ * A frame of @file with @rest after the number of the file, in the output of "profile --format
+ * json"; NULL: none. A path is there more than once if there were several files.
+ */
+static const char *find_frame(const char *json, const char *file, const char *rest)
+{
+	char line[PATH_MAX + 8], path[PATH_MAX + 8], want[512];
+	const char *p = strstr(json, "\"files\":[\n"), *found = NULL;
+	int i;
+
+	snprintf(path, sizeof(path), "\"%s\"", file);
+	for (i = -1; p && !found && (p = find_line(p, "", "", line, sizeof(line))); i++) {
+		if (*line == ']')
+			break;
+		snprintf(want, sizeof(want), "\"file\":%d,%s", i, rest);
+		if (!strncmp(line, path, strlen(path)))
+			found = strstr(json, want);
+	}
+	return found;
+}
+
 /* Sample a process of @exe, a deleted copy of @from, until the process ends. */
 static int profile_gone(struct tool *t, const char *from, const char *exe)
 {
@@ -4641,7 +4667,7 @@ static int run_elsewhere(const char *dir, const char *one, const char *other)
  */
 TEST_F(profile, foreign_path)
 {
-	char dir[PATH_MAX - 64], fifo[2][PATH_MAX - 32], want[PATH_MAX];
+	char dir[PATH_MAX - 64], fifo[2][PATH_MAX - 32];
 	pid_t writer[2];
 	struct tool t;
 	int i, fd;
@@ -4662,8 +4688,7 @@ TEST_F(profile, foreign_path)
 	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t));
 	/* It was sampled and looked up. */
-	snprintf(want, sizeof(want), "\"file\":\"%s\"", fifo[0]);
-	EXPECT_NE(NULL, strstr(t.out, want));
+	EXPECT_NE(NULL, find_frame(t.out, fifo[0], ""));
 	tool_free(&t);
 	for (i = 0; i < 2; i++) {
 		/* Control: an open is seen. */
@@ -4684,12 +4709,9 @@ TEST_F(profile, foreign_path)
 /* The build ID of @exe in the output of "profile --format json"; "": none. */
 static void json_build_id(const char *json, const char *exe, char id[41])
 {
-	char want[PATH_MAX + 16];
-	const char *p;
+	const char *p = find_frame(json, exe, "");
 
 	*id = 0;
-	snprintf(want, sizeof(want), "\"file\":\"%s\"", exe);
-	p = strstr(json, want);
 	while (p && p > json && *p != '{')
 		p--;
 	if (p)
@@ -4815,19 +4837,15 @@ TEST_F(profile, debug_file)
 		rmdir("/usr/lib/debug");
 }
 
-/* Count user frames that have a build ID, in all samples. */
-static long long count_build_ids(const char *json)
+/* Count frames with this text in all samples. */
+static long long count_frames(const char *json, const char *text)
 {
-	char *line = malloc(1 << 20);
-	long long sum = 0, n;
-	const char *p, *at;
+	char line[8192];
+	long long sum = 0;
+	const char *p;
 
-	for (p = json; line && (p = find_line(p, "{\"comm\":", "", line, 1 << 20));) {
-		for (n = 0, at = line; (at = strstr(at, "\"build_id\"")); at++)
-			n++;
-		sum += n * json_number(line, "count");
-	}
-	free(line);
+	for (p = json; (p = find_line(p, "{\"kind\":", text, line, sizeof(line)));)
+		sum += json_number(line, "count");
 	return sum;
 }
 
@@ -4863,7 +4881,7 @@ TEST_F(profile, sources)
 	from_proc = said_number(t.errors, " of these by a query, ");
 	EXPECT_LT(0, with_sample);
 	EXPECT_LE(0, from_proc);
-	EXPECT_EQ(count_build_ids(t.out), with_sample + from_proc);
+	EXPECT_EQ(count_frames(t.out, "\"build_id\""), with_sample + from_proc);
 	/* There are frames without one, which the kernel answers if it has the query. */
 	EXPECT_NE(NULL, strstr(t.out, "{\"kind\":\"user\",\"offset\":"));
 	EXPECT_EQ(0, by_query) TH_LOG("%s", t.errors);
@@ -4933,7 +4951,7 @@ TEST_F(profile, without_build_id)
 	/* Sample all processes, so that it is one of many. */
 	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "3", "--format", "json")));
 	EXPECT_LT(0, json_number(t.out, "samples"));
-	EXPECT_NE(NULL, strstr(t.out, "/target\",\"outcome\":\"symbolized\"," SPIN_JSON))
+	EXPECT_NE(NULL, find_frame(t.out, target.exe, "\"outcome\":\"symbolized\"," SPIN_JSON))
 		TH_LOG("%s", t.errors);
 	tool_free(&t);
 	target_end(&target);
@@ -5055,13 +5073,60 @@ static int profile_mapped(struct tool *t, char *file, size_t size, bool gone,
 /* Code in a file that is not ELF: the file was found, and has no symbols. */
 TEST_F(profile, not_elf)
 {
-	char file[PATH_MAX - 64], want[PATH_MAX];
+	char file[PATH_MAX - 64];
 	struct tool t;
 
 	ASSERT_EQ(OK, profile_mapped(&t, file, sizeof(file), false, drop_magic));
-	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"no symbol\"", file);
-	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, find_frame(t.out, file, "\"outcome\":\"no symbol\""))
+		TH_LOG("%s", t.errors);
 	tool_free(&t);
+}
+
+/*
+ * A child process that runs code in @file, in short calls: even an emulated CPU, which takes
+ * interrupts at branches, has samples of more than one address in it.
+ */
+static pid_t spawn_short_calls(const char *file)
+{
+	pid_t pid = fork();
+	struct copy c;
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (map_copy(&c, file))
+			_exit(1);
+		for (;;)
+			c.spin(2);
+	}
+	return pid;
+}
+
+/* The path of a file is printed once, not for each of its frames: any user can choose it. */
+TEST_F(profile, path_once)
+{
+	char dir[PATH_MAX - 128], file[PATH_MAX - 64];
+	const char *first;
+	struct tool t;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(file, sizeof(file), "%s/library", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", file));
+	ASSERT_EQ(0, change_build_id(file));
+	pid = spawn_short_calls(file);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-p", PID(pid), "-d", "3", "--format", "json")));
+	end_process(pid);
+	first = strstr(t.out, file);
+	ASSERT_NE(NULL, first);
+	EXPECT_EQ(NULL, strstr(first + 1, file));
+	/* Control: it has more than one frame. */
+	first = strstr(t.out, SPIN_JSON);
+	ASSERT_NE(NULL, first);
+	EXPECT_NE(NULL, strstr(first + 1, SPIN_JSON));
+	EXPECT_NE(NULL, find_frame(t.out, file, "\"outcome\":\"symbolized\"," SPIN_JSON));
+	tool_free(&t);
+	unlink(file);
+	rmdir(dir);
 }
 
 /* A file system on a directory of its own. */
@@ -5141,13 +5206,12 @@ TEST_F_TIMEOUT(profile, hung_server, 240)
 /* A library that is deleted, as by an upgrade, while a process still uses it. */
 TEST_F(profile, deleted_library)
 {
-	char file[PATH_MAX - 64], want[PATH_MAX];
+	char file[PATH_MAX - 64];
 	struct tool t;
 
 	ASSERT_EQ(OK, profile_mapped(&t, file, sizeof(file), true, change_build_id));
-	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
-		 file);
-	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, find_frame(t.out, file, "\"outcome\":\"symbolized\"," SPIN_JSON))
+		TH_LOG("%s", t.errors);
 	tool_free(&t);
 }
 
@@ -5172,18 +5236,10 @@ TEST_F(profile, unreadable)
 /* Count user frames with this outcome in all samples; NULL: all. */
 static long long count_outcome(const char *json, const char *outcome)
 {
-	char want[128], *line = malloc(1 << 20);
-	long long sum = 0, n;
-	const char *p, *at;
+	char want[128];
 
 	snprintf(want, sizeof(want), outcome ? "\"outcome\":\"%s\"" : "\"kind\":\"user\"", outcome);
-	for (p = json; line && (p = find_line(p, "{\"comm\":", "", line, 1 << 20));) {
-		for (n = 0, at = line; (at = strstr(at, want)); at++)
-			n++;
-		sum += n * json_number(line, "count");
-	}
-	free(line);
-	return sum;
+	return count_frames(json, want);
 }
 
 /* A child process in spin_mapped(); -1: it does not get there. */
@@ -5512,7 +5568,6 @@ TEST_F_TIMEOUT(profile, hostile_files, 120)
 		{ "bpfprov_cli.stripped", add_debugdata },
 		{ "/proc/self/exe", make_huge },
 	};
-	char want[2 * PATH_MAX];
 	struct setting overcommit;
 	struct target target;
 	struct tool t;
@@ -5526,10 +5581,10 @@ TEST_F_TIMEOUT(profile, hostile_files, 120)
 		ASSERT_EQ(0, target_start(&target, cases[i].from, cases[i].change));
 		EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(target.pid),
 						"--format", "json")));
-		snprintf(want, sizeof(want),
-			 "\"file\":\"%s\",\"outcome\":\"file over the limits of time or memory\"",
-			 target.exe);
-		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("case %zu: %s", i, t.errors);
+		EXPECT_NE(NULL,
+			  find_frame(t.out, target.exe,
+				     "\"outcome\":\"file over the limits of time or memory\""))
+			TH_LOG("case %zu: %s", i, t.errors);
 		tool_free(&t);
 		target_end(&target);
 	}
@@ -5647,7 +5702,7 @@ static void spin_elsewhere(const char *dir, const char *file, const char *other,
  */
 TEST_F_TIMEOUT(profile, foreign_file, 120)
 {
-	char dir[PATH_MAX - 128], file[2][PATH_MAX - 96], there[PATH_MAX], want[PATH_MAX];
+	char dir[PATH_MAX - 128], file[2][PATH_MAX - 96], there[PATH_MAX], want[64];
 	int i, ready[2], watch[2], watch_there;
 	enum fate fate;
 	struct tool t;
@@ -5683,9 +5738,9 @@ TEST_F_TIMEOUT(profile, foreign_file, 120)
 		EXPECT_EQ(OK, tool_end(&t));
 		end_process(pid);
 		close(ready[0]);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s\"", file[0],
+		snprintf(want, sizeof(want), "\"outcome\":\"%s\"",
 			 fate == STAYS ? "symbolized" : "file not found");
-		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
+		EXPECT_NE(NULL, find_frame(t.out, file[0], want)) TH_LOG("%s: %s", want, t.errors);
 		tool_free(&t);
 		EXPECT_EQ(fate == STAYS, count_opens(watch_there) > 0) TH_LOG("fate %d", fate);
 		close(watch_there);
@@ -5755,7 +5810,7 @@ TEST_F(profile, mapping_symbols)
 		{ EM_AARCH64, "$xrv64i2p1", true },
 		{ EM_X86_64, "$x", true },
 	};
-	char dir[PATH_MAX - 128], file[ARRAY_LEN(cases)][PATH_MAX - 64], want[sizeof(file) + 64];
+	char dir[PATH_MAX - 128], file[ARRAY_LEN(cases)][PATH_MAX - 64], want[128];
 	pid_t pid[ARRAY_LEN(cases)];
 	struct tool t;
 	size_t i;
@@ -5779,11 +5834,12 @@ TEST_F(profile, mapping_symbols)
 	EXPECT_EQ(OK, tool_end(&t));
 	for (i = 0; i < ARRAY_LEN(cases); i++) {
 		end_process(pid[i]);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s", file[i],
+		snprintf(want, sizeof(want), "\"outcome\":\"%s",
 			 cases[i].used ? "symbolized\",\"symbol\":\"" : "no symbol\"");
 		if (cases[i].used)
 			strcat(strcat(want, cases[i].name), "\"");
-		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("no %s: %s", want, t.errors);
+		EXPECT_NE(NULL, find_frame(t.out, file[i], want))
+			TH_LOG("%s: no %s: %s", file[i], want, t.errors);
 		unlink(file[i]);
 	}
 	tool_free(&t);
@@ -5839,7 +5895,7 @@ static void spin_as_server(const char *dir, const char *file, bool gone, int rea
  */
 TEST_F(profile, earlier_process)
 {
-	char dir[PATH_MAX - 64], file[PATH_MAX - 32], want[PATH_MAX + 32];
+	char dir[PATH_MAX - 64], file[PATH_MAX - 32];
 	int gone, ready[2];
 	struct tool t;
 	pid_t pid;
@@ -5861,8 +5917,8 @@ TEST_F(profile, earlier_process)
 		EXPECT_EQ(OK, tool_end(&t));
 		end_process(pid);
 		close(ready[0]);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"", file);
-		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("gone %d: %s", gone, t.errors);
+		EXPECT_NE(NULL, find_frame(t.out, file, "\"outcome\":\"symbolized\""))
+			TH_LOG("gone %d: %s", gone, t.errors);
 		tool_free(&t);
 	}
 	rmdir(dir);
@@ -5875,7 +5931,6 @@ TEST_F(profile, earlier_process)
 TEST_F(profile, second_path)
 {
 	char dir[PATH_MAX - 64], decoy[PATH_MAX - 32], service[PATH_MAX - 32];
-	char want[PATH_MAX + 64];
 	int status = -1;
 	struct tool t;
 	pid_t pid;
@@ -5905,10 +5960,9 @@ TEST_F(profile, second_path)
 	/* No other process runs this function. */
 	EXPECT_NE(NULL, strstr(t.out, "\"outcome\":\"symbolized\"," SPIN_JSON))
 		TH_LOG("%s", t.errors);
-	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"file not found\"", service);
-	EXPECT_EQ(NULL, strstr(t.out, want));
-	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"file not found\"", decoy);
-	EXPECT_EQ(NULL, strstr(t.out, want)) TH_LOG("only the deleted file was tried");
+	EXPECT_EQ(NULL, find_frame(t.out, service, "\"outcome\":\"file not found\""));
+	EXPECT_EQ(NULL, find_frame(t.out, decoy, "\"outcome\":\"file not found\""))
+		TH_LOG("only the deleted file was tried");
 	tool_free(&t);
 	unlink(service);
 	rmdir(dir);
@@ -5968,7 +6022,7 @@ TEST_F_TIMEOUT(profile, reused_inode, 120)
 		[REUSED] = "file without build ID not found",
 		[MAPPED] = "file without build ID not found",
 	};
-	char want[PATH_MAX + 64];
+	char want[64];
 	struct mounted m;
 	enum reuse reuse;
 	int err, ready[2];
@@ -5996,11 +6050,11 @@ TEST_F_TIMEOUT(profile, reused_inode, 120)
 		EXPECT_EQ(OK, tool_end(&t));
 		end_process(pid);
 		close(ready[0]);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"%s\"", m.file,
-			 outcomes[reuse]);
-		EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
-		snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"", m.file);
-		EXPECT_EQ(reuse == KEPT, !!strstr(t.out, want)) TH_LOG("case %d", reuse);
+		snprintf(want, sizeof(want), "\"outcome\":\"%s\"", outcomes[reuse]);
+		EXPECT_NE(NULL, find_frame(t.out, m.file, want)) TH_LOG("%s: %s", want, t.errors);
+		EXPECT_EQ(reuse == KEPT,
+			  !!find_frame(t.out, m.file, "\"outcome\":\"symbolized\""))
+			TH_LOG("case %d", reuse);
 		tool_free(&t);
 		unlink(m.file);
 	}
@@ -6030,7 +6084,7 @@ static void spin_in_place(const char *first, const char *second, int ready)
  */
 TEST_F(profile, replaced_mapping)
 {
-	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32], want[PATH_MAX + 64], c;
+	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32], c;
 	int i, ready[2];
 	struct tool t;
 	pid_t pid;
@@ -6060,11 +6114,10 @@ TEST_F(profile, replaced_mapping)
 	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t));
 	end_process(pid);
-	snprintf(want, sizeof(want), "\"file\":\"%s\"", file[0]);
-	EXPECT_EQ(NULL, strstr(t.out, want)) TH_LOG("frames of a file that was not run");
-	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
-		 file[1]);
-	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("no %s: %s", want, t.errors);
+	EXPECT_EQ(NULL, find_frame(t.out, file[0], ""))
+		TH_LOG("frames of a file that was not run");
+	EXPECT_NE(NULL, find_frame(t.out, file[1], "\"outcome\":\"symbolized\"," SPIN_JSON))
+		TH_LOG("%s", t.errors);
 	tool_free(&t);
 	for (i = 0; i < 2; i++)
 		unlink(file[i]);
@@ -6332,7 +6385,8 @@ TEST_F(profile, replaced_binary)
 	static const struct {
 		bool id, ends;
 	} cases[] = { { .id = true }, {}, { .ends = true } };
-	char other[PATH_MAX + 8], want[PATH_MAX + 64], kept[PATH_MAX + 64];
+	char other[PATH_MAX + 8];
+	const char *want;
 	struct target target;
 	struct tool t;
 	size_t i;
@@ -6357,16 +6411,14 @@ TEST_F(profile, replaced_binary)
 		}
 		kill(t.pid, SIGINT);
 		EXPECT_EQ(OK, tool_end(&t));
-		snprintf(want, sizeof(want),
-			 "\"file\":\"%s\",\"outcome\":\"file without build ID not found\"",
-			 target.exe);
-		snprintf(kept, sizeof(kept),
-			 "\"file\":\"%s\",\"outcome\":\"build ID not kept, and file not found\"",
-			 target.exe);
 		/* A kernel that keeps build IDs keeps none of tmpfs. */
-		EXPECT_TRUE(cases[i].ends ? strstr(t.out, want) || strstr(t.out, kept) :
-					    !!strstr(t.out, SPIN_JSON))
-			TH_LOG("case %zu: %s", i, t.errors);
+		want = find_frame(t.out, target.exe,
+				  "\"outcome\":\"file without build ID not found\"") ?:
+		       find_frame(t.out, target.exe,
+				  "\"outcome\":\"build ID not kept, and file not found\"");
+		if (!cases[i].ends)
+			want = strstr(t.out, SPIN_JSON);
+		EXPECT_NE(NULL, want) TH_LOG("case %zu: %s", i, t.errors);
 		tool_free(&t);
 		target_end(&target);
 	}
@@ -6636,7 +6688,6 @@ static int data_start(struct image *m, int *go)
  */
 TEST_F(profile, frame_in_data)
 {
-	char want[PATH_MAX];
 	const char *outcome;
 	struct image image;
 	int gone, go, wr;
@@ -6672,10 +6723,9 @@ TEST_F(profile, frame_in_data)
 			EXPECT_LT(0, count_outcome(t.out, outcome))
 				TH_LOG("%s: %s", outcome, t.errors);
 		} else {
-			snprintf(want, sizeof(want),
-				 "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
-				 image.file);
-			EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
+			EXPECT_NE(NULL, find_frame(t.out, image.file,
+						   "\"outcome\":\"symbolized\"," SPIN_JSON))
+				TH_LOG("%s", t.errors);
 		}
 		tool_free(&t);
 		close(go);
@@ -6980,16 +7030,14 @@ TEST_F(maps, exited_leader)
 /* Likewise, the files of its frames are found. */
 TEST_F(profile, exited_leader)
 {
-	char want[PATH_MAX];
 	struct image image;
 	struct tool t;
 
 	ASSERT_EQ(0, headless_start(&image));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("profile", "-d", "2", "-p", PID(image.pid), "--format",
 					"json")));
-	snprintf(want, sizeof(want), "\"file\":\"%s\",\"outcome\":\"symbolized\"," SPIN_JSON,
-		 image.file);
-	EXPECT_NE(NULL, strstr(t.out, want)) TH_LOG("%s: %s", want, t.errors);
+	EXPECT_NE(NULL, find_frame(t.out, image.file, "\"outcome\":\"symbolized\"," SPIN_JSON))
+		TH_LOG("%s", t.errors);
 	EXPECT_EQ(NULL, strstr(t.errors, "has ended"));
 	tool_free(&t);
 	image_end(&image);
@@ -7382,6 +7430,101 @@ TEST_F(profile, second_interrupt)
 	rmdir(dir);
 }
 
+/* A parent of the tool ignores SIGCHLD: the result of debuginfod-find is still used. */
+TEST_F(profile, sigchld_ignored)
+{
+	char dir[PATH_MAX - 64], exe[PATH_MAX], asked[PATH_MAX];
+	struct tool t;
+	int fd;
+
+	if (access("bpfprov_cli.stripped", R_OK) || access("bpfprov_cli.debug", R_OK))
+		SKIP(return, "no bpfprov_cli.stripped or bpfprov_cli.debug");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	ASSERT_EQ(0, fake_debuginfod(dir, asked, sizeof(asked), "*",
+				     "echo $PWD/bpfprov_cli.debug"));
+	/* So that it does not wait for a reader. */
+	fd = open(asked, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	snprintf(exe, sizeof(exe), "%s/stripped", dir);
+	ignore_sigchld = true;
+	ASSERT_EQ(OK, profile_gone(&t, "bpfprov_cli.stripped", exe));
+	EXPECT_TRUE(was_asked(asked));
+	EXPECT_NE(NULL, strstr(t.out, SPIN_JSON)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	close(fd);
+	end_debuginfod(dir);
+	rmdir(dir);
+}
+
+/* Does a child process of @pid wait for a FUSE server? */
+static bool child_waits_for_server(pid_t pid)
+{
+	char path[32], text[64];
+	DIR *d = opendir("/proc");
+	bool waits = false;
+	struct dirent *e;
+	FILE *f;
+
+	while (d && !waits && (e = readdir(d))) {
+		if (atoi(e->d_name) <= 0 || proc_status(atoi(e->d_name), "PPid") != pid)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/wchan", atoi(e->d_name));
+		f = fopen(path, "re");
+		if (f && fgets(text, sizeof(text), f))
+			waits = strstr(text, "fuse") || strstr(text, "request_wait");
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+	return waits;
+}
+
+/*
+ * The tool is stopped while it waits for a file, for longer than the limit of ten seconds for its
+ * names, and continued. The results that are there by then are used.
+ */
+TEST_F_TIMEOUT(profile, stopped, 120)
+{
+	struct mounted m;
+	struct tool t;
+	bool waits;
+	double end;
+	pid_t pid;
+	int err;
+
+	err = mount_copy(&m, FS_FUSE, true);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_FUSE));
+	ASSERT_EQ(0, err);
+	pid = spawn_short_calls(m.file);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-p", PID(pid),
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_TRUE(wait_for_cpu_time(pid, 1));
+	fuse_stop(true);
+	kill(t.pid, SIGINT);
+	end = now() + 20 * timeout_scale();
+	do
+		waits = child_waits_for_server(t.pid);
+	while (!waits && now() < end);
+	EXPECT_TRUE(waits);
+	kill(t.pid, SIGSTOP);
+	waitpid(t.pid, NULL, WUNTRACED);
+	fuse_stop(false);
+	for (end = now() + 10.5; now() < end;)
+		poll(NULL, 0, 100);
+	kill(t.pid, SIGCONT);
+	EXPECT_EQ(OK, tool_end(&t));
+	/* The server has no answer to statfs(), so the file is not opened. */
+	EXPECT_LT(0, count_outcome(t.out, "file not found")) TH_LOG("%s", t.errors);
+	EXPECT_EQ(0, count_outcome(t.out, "file over the limits of time or memory"))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	end_process(pid);
+	EXPECT_EQ(0, unmount_copy(&m));
+}
+
 /* The number in a line that is written to the FIFO; -1: none. */
 static pid_t read_pid(const char *fifo)
 {
@@ -7666,6 +7809,66 @@ TEST_F(profile, bpf_program)
 		       sum_counts(t.out, "_cli_loop"));
 	}
 	tool_free(&t);
+}
+
+/*
+ * Classic filters: their text has no symbol. They fit into a page, after a trampoline. An emulated
+ * CPU takes interrupts, and so samples, at branches.
+ */
+static void run_filters(int ready)
+{
+	struct sock_filter f[61];
+	struct sock_fprog prog = { .len = ARRAY_LEN(f), .filter = f };
+	int s[2][2];
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(f) - 1; i += 2) {
+		f[i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 3 + i, 1, 0);
+		f[i + 1] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_DIV | BPF_K, 3 + i);
+	}
+	f[i] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+	for (i = 0; i < 2; i++)
+		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, s[i]) ||
+		    setsockopt(s[i][1], SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
+			_exit(1);
+	if (write(ready, "", 1) != 1)
+		_exit(1);
+	for (i = 0;; i = !i)
+		if (send(s[i][0], "", 1, 0) != 1)
+			_exit(1);
+}
+
+/* A process that never runs a trampoline has no frame of it, if it runs text right after it. */
+TEST_F(profile, text_without_symbol)
+{
+	int link, ready[2];
+	struct tool t;
+	pid_t pid;
+	char c;
+
+	link = make_trampoline();
+	ASSERT_LE(0, link);
+	ASSERT_EQ(0, pipe2(ready, O_CLOEXEC));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run_filters(ready[1]);
+	}
+	close(ready[1]);
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	close(ready[0]);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-F", "499", "-p",
+							 PID(pid))));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	EXPECT_TRUE(wait_for_cpu_time(pid, 2));
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	end_process(pid);
+	EXPECT_EQ(0, sum_counts(t.out, "bpf_trampoline_")) TH_LOG("%s", t.errors);
+	/* Control */
+	EXPECT_LT(5, sum_counts(t.out, ";0xffff")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	close(link);
 }
 
 /* Count the samples of loops run as "run-ID" whose program has that ID, and @all of them. */

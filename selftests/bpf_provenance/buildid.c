@@ -38,6 +38,8 @@
 #include <linux/loop.h>
 #include <linux/membarrier.h>
 #include <linux/perf_event.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -726,11 +728,11 @@ TEST_F(faults, memory_error_irqs_off)
 
 /*
  * Task context: notes may be empty, and many segments may contain the same ones. Those
- * after a thousand are ignored: an NMI would need to wait for them.
+ * after the 64th are ignored: an NMI would need to wait for them.
  */
 TEST_F(faults, many_notes)
 {
-	static const int empty[] = { 1000, 1100 };
+	static const int empty[] = { 63, 64 };
 	unsigned char id[ID_SIZE];
 	Elf64_Phdr phdr = {
 		.p_type = PT_NOTE,
@@ -3880,6 +3882,7 @@ enum how {
 	COLLAPSE,	/* the second page becomes the first */
 	CLONE,		/* the extents of another file */
 	DEDUPE,		/* as PWRITE, and then the extents of a file with the same contents */
+	DEDUPE_PINNED,	/* the extents of a file with the same page cache and other contents */
 	EXCHANGE,	/* the extents of another file, which gets those of this one */
 	ENCODED,	/* compressed by the caller */
 	MOVE_EXT,	/* as PWRITE, and then to other blocks */
@@ -3950,6 +3953,7 @@ FIXTURE_VARIANT_ADD(overwrite, xfs_zero) { .how = ZERO, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_insert) { .how = INSERT, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_collapse) { .how = COLLAPSE, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_dedupe) { .how = DEDUPE, .fs = FS_XFS };
+FIXTURE_VARIANT_ADD(overwrite, xfs_dedupe_pinned) { .how = DEDUPE_PINNED, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_exchange) { .how = EXCHANGE, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_io_uring) { .how = IO_URING, .fs = FS_XFS };
 FIXTURE_VARIANT_ADD(overwrite, xfs_rename) { .how = RENAME, .fs = FS_XFS };
@@ -4232,27 +4236,106 @@ static bool overwrite_clone(const char *path, const unsigned char *id, int unuse
 }
 
 /* The owner of a file may do that without write access: there is no writer. */
-static bool overwrite_dedupe(const char *path, const unsigned char *id, int unused)
+static bool dedupe(int from, const char *path)
 {
 	uint64_t room[(sizeof(struct file_dedupe_range) +
 		       sizeof(struct file_dedupe_range_info)) / sizeof(uint64_t)] = {};
 	struct file_dedupe_range *range = (void *)room;
 	struct file_dedupe_range_info *info = range->info;
-	int from;
 
-	from = new_file_next_to(path, id);
-	if (from < 0 || !overwrite_open(path, id, 0))
-		return false;
 	range->src_length = PAGE;
 	range->dest_count = 1;
 	info->dest_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (info->dest_fd < 0 || ioctl(from, FIDEDUPERANGE, range))
 		return false;
-	close(from);
 	close(info->dest_fd);
 	if (info->status < 0)
 		errno = -info->status;
 	return info->status == FILE_DEDUPE_RANGE_SAME && info->bytes_deduped == PAGE;
+}
+
+static bool overwrite_dedupe(const char *path, const unsigned char *id, int unused)
+{
+	int from = new_file_next_to(path, id);
+
+	return from >= 0 && overwrite_open(path, id, 0) && dedupe(from, path) && !close(from);
+}
+
+/* Two pages that are written to two others, which are pinned meanwhile. */
+struct pinned_write {
+	char *from, *to;
+	ssize_t written;
+};
+
+static void *write_pinned(void *arg)
+{
+	struct pinned_write *w = arg;
+	struct iovec from = { w->from, 2 * PAGE }, to = { w->to, 2 * PAGE };
+
+	w->written = process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+	return NULL;
+}
+
+/* Returns true when a thread waits for a page of @uffd. */
+static bool page_is_missing(int uffd)
+{
+	struct pollfd p = { .fd = uffd, .events = POLLIN };
+
+	return poll(&p, 1, 20000) == 1 && p.revents == POLLIN;
+}
+
+static bool supply_page(int uffd, const void *page)
+{
+	struct uffdio_copy copy = { .src = (uintptr_t)page, .len = PAGE };
+	struct uffd_msg fault;
+
+	if (read(uffd, &fault, sizeof(fault)) != sizeof(fault))
+		return false;
+	copy.dst = fault.arg.pagefault.address & ~(PAGE - 1ULL);
+	return !ioctl(uffd, UFFDIO_COPY, &copy);
+}
+
+/*
+ * The new file has build ID @id on disk, and its page cache the contents of @path: these are
+ * written to its page while that is pinned, after fsync(). So the page is clean, until the
+ * whole write is complete.
+ */
+static bool overwrite_dedupe_pinned(const char *path, const unsigned char *id, int unused)
+{
+	static char old[PAGE] __attribute__((aligned(PAGE)));
+	static char on_disk[PAGE] __attribute__((aligned(PAGE)));
+	const struct elf_note *note = (void *)on_disk + 256;
+	struct pinned_write w = {};
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+	int from = new_file_next_to(path, id), fd = open(path, O_RDONLY | O_CLOEXEC), uffd;
+	const int prot = PROT_READ | PROT_WRITE;
+	pthread_t thread;
+	bool ok;
+
+	/* Otherwise poll() fails. */
+	uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	w.from = mmap(NULL, 2 * PAGE, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	w.to = mmap(NULL, 2 * PAGE, prot, MAP_SHARED, from, 0);
+	if (w.from == MAP_FAILED || w.to == MAP_FAILED || fd < 0 || pread(fd, old, PAGE, 0) != PAGE)
+		return false;
+	reg.range.start = (uintptr_t)w.from;
+	reg.range.len = 2 * PAGE;
+	if (ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg) ||
+	    pthread_create(&thread, NULL, write_pinned, &w))
+		return false;
+	/* Both pages are pinned by now. */
+	ok = page_is_missing(uffd) && !fsync(from) && supply_page(uffd, old) &&
+	     page_is_missing(uffd) && dedupe(from, path);
+	/* The rest is not needed: the thread's copy ends with EFAULT. */
+	munmap(w.from, 2 * PAGE);
+	close(uffd);
+	pthread_join(thread, NULL);
+	munmap(w.to, 2 * PAGE);
+	close(fd);
+	fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	ok = ok && pread(fd, on_disk, PAGE, 0) > 256 && !memcmp(note->id, id, ID_SIZE);
+	return !close(from) && !close(fd) && ok;
 }
 
 /* As in fs/xfs/libxfs/xfs_fs.h */
@@ -4387,6 +4470,7 @@ static const struct {
 	[COLLAPSE]	= { overwrite_collapse, FALLOC_FL_COLLAPSE_RANGE },
 	[CLONE]		= { overwrite_clone },
 	[DEDUPE]	= { overwrite_dedupe },
+	[DEDUPE_PINNED]	= { overwrite_dedupe_pinned },
 	[EXCHANGE]	= { overwrite_exchange },
 	[ENCODED]	= { overwrite_encoded },
 	[MOVE_EXT]	= { overwrite_move_ext },

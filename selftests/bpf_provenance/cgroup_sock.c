@@ -5456,6 +5456,38 @@ TEST_F(dual, reconnected)
 }
 
 /*
+ * To sort the addresses of a name, getaddrinfo() of glibc connects an AF_INET6 socket to port 0 of
+ * each of them, with a disconnect in between. It aborts the program if getsockname() returns an
+ * IPv6 address while the peer is an IPv4 one.
+ */
+TEST_F(dual, connected_to_port_0)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int fd, i, way;
+	socklen_t len;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	/* They bind to the address of one family. */
+	ASSERT_EQ(0, bpf_link__detach(self->skel->links.one_ip_connect4));
+	ASSERT_EQ(0, bpf_link__detach(self->skel->links.one_ip_connect6));
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	for (i = 0; i < 4; i++) {
+		way = !(i % 2);
+		len = make_addr(&a, dual_ways[way].peer, 0);
+		ASSERT_EQ(0, connect(fd, &a.sa, len));
+		len = sizeof(a);
+		ASSERT_EQ(0, getsockname(fd, &a.sa, &len));
+		EXPECT_TRUE(same_ip(&a, way ? PIN6 : "::ffff:" PIN4))
+			TH_LOG("%d: the name is not that of IPv%d", i, way ? 6 : 4);
+		ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	}
+	close(fd);
+}
+
+/*
  * Sends from the peer's @server, which is connected to @fd. Returns 0 if @fd receives it, or
  * the error that the host reported.
  */
@@ -5507,7 +5539,7 @@ static int dual_udp_peer(struct __test_metadata *_metadata, const struct net *ne
 TEST_F(dual, peer_of_one_family)
 {
 	/* The peer's family, or -1: not connected. The last connect() fails. */
-	static const int states[] = { -1, 1, 0, 1, -1, 0 };
+	static const int states[] = { -1, 1, 0, 1, -1, 0, -1, 0 };
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 	int servers[2], fd, i, way, state = -1, port = 0;
 	socklen_t len;

@@ -295,7 +295,7 @@ static int build_id_size_after_notes(int cnt)
 
 static void subtest_many_notes(void)
 {
-	ASSERT_EQ(build_id_size_after_notes(100), BPF_BUILD_ID_SIZE, "after_100_notes");
+	ASSERT_EQ(build_id_size_after_notes(60), BPF_BUILD_ID_SIZE, "after_60_notes");
 	ASSERT_EQ(build_id_size_after_notes(100000), 0, "after_100000_notes");
 }
 

@@ -22,6 +22,10 @@
 #define TIME_LIMIT	10000
 #define TIME_SHORT	100
 #define TIME_TOTAL	30000
+/* A signal right before poll() does not interrupt it: hence a short timeout. */
+#define TIME_POLL	100
+
+#define NSEC_PER_MSEC	1000000ULL
 
 static int alive_fd = -1;
 static rlim_t base, mapped;	/* bytes: of the child when it began, of files */
@@ -163,44 +167,52 @@ long apart_limit(const struct apart *a)
 	return apart_is_short(a) ? TIME_SHORT : TIME_LIMIT;
 }
 
-/* When the wait that began at @begin is too long. */
-static uint64_t end_of_wait(const struct apart *a, uint64_t begin, long limit)
+/*
+ * Wait once. Returns the time it took, in ns. If it took longer than the timeout, this process was
+ * stopped, as by Ctrl-Z: that is not time of the child.
+ */
+static uint64_t wait_once(struct apart *a, int timeout, bool *ready)
 {
-	uint64_t ns = limit * 1000000ULL;
+	uint64_t begin = clock_ns(CLOCK_MONOTONIC), max = timeout * NSEC_PER_MSEC, ns;
+	struct pollfd p = { .fd = a->fd, .events = POLLIN };
 
-	return begin + (a->spent < ns ? ns - a->spent : 0);
+	*ready = poll(&p, 1, timeout) > 0;
+	ns = clock_ns(CLOCK_MONOTONIC) - begin;
+	if (ns <= max)
+		return ns;
+	if (a->end)
+		a->end += ns - max;
+	return max;
 }
 
 ssize_t apart_receive(struct apart *a, void *buf, size_t size)
 {
-	struct pollfd p = { .fd = a->fd, .events = POLLIN };
 	long usual = apart_limit(a), limit = usual;
-	uint64_t now, begin = clock_ns(CLOCK_MONOTONIC), end = end_of_wait(a, begin, limit);
-	bool waits = false;
+	bool waits = false, over, ready;
+	uint64_t waited = 0;
 	ssize_t n;
 
-	/* A signal right before poll() does not interrupt it: hence the short timeout. */
 	while (!interrupted()) {
-		now = clock_ns(CLOCK_MONOTONIC);
-		if (now >= end || (a->end && now >= a->end)) {
+		over = (waits ? 0 : a->spent) + waited >= limit * NSEC_PER_MSEC ||
+		       (a->end && clock_ns(CLOCK_MONOTONIC) >= a->end);
+		/* At the end, take a message that is there already. */
+		waited += wait_once(a, over ? 0 : TIME_POLL, &ready);
+		n = ready ? recv(a->fd, buf, size, 0) : -1;
+		if (ready ? n < 0 && errno == EINTR : !over)
+			continue;
+		/* Another message of apart_alive() does not give more time by then. */
+		if (!ready || (over && n == 1)) {
 			a->vain += limit;
 			return -1;
 		}
-		if (poll(&p, 1, 100) <= 0)
-			continue;
-		n = recv(a->fd, buf, size, 0);
-		if (n < 0 && errno == EINTR)
-			continue;
-		now = clock_ns(CLOCK_MONOTONIC);
 		if (a->in_total && !waits)
-			a->spent += now - begin;
+			a->spent += waited;
 		if (n != 1)
 			return n < 0 ? 0 : n;
 		/* apart_alive() */
 		waits = *(char *)buf;
 		limit = waits ? TIME_LIMIT : usual;
-		begin = now;
-		end = waits ? now + limit * 1000000ULL : end_of_wait(a, now, limit);
+		waited = 0;
 	}
 	return -1;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Map the addresses of a sample to files and BPF programs. */
+#include <bpf/bpf.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include "bpfprov.h"
 #include "bpftext.h"
 #include "frames.h"
+#include "frames.skel.h"
 
 /* Bounds the memory: samples beyond it are counted as dropped. */
 #define MAX_STACKS	131072
@@ -395,25 +397,52 @@ static void add_text(void *ctx, const struct bpf_text *t)
 		texts_begin(&data.texts, t, 0);
 }
 
-/* Text that bpf_prog_info does not list: images, and callbacks that the kernel adds. */
+/* The length of the image with this symbol; 0: not known. */
+static uint32_t image_len(struct frames_bpf *skel, const struct ksym *s)
+{
+	/* At its start, the kernel can find the image before: it includes the end of an image. */
+	struct symbol_request r = { .addr = s->addr + 1 };
+	struct bpf_test_run_opts opts = {
+		.sz = sizeof(opts),
+		.ctx_in = &r,
+		.ctx_size_in = sizeof(r),
+	};
+	size_t len = strlen(s->name);
+	unsigned int size;
+
+	if (!skel || bpf_prog_test_run_opts(bpf_program__fd(skel->progs.find_symbol), &opts) ||
+	    strncmp(r.text, s->name, len) || sscanf(r.text + len, "+0x1/0x%x", &size) != 1)
+		return 0;
+	return size;
+}
+
+/*
+ * Text that bpf_prog_info does not list: images, and callbacks that the kernel adds. Other text can
+ * follow that has no symbol, of classic filters. So, if the kernel does not have the program, the
+ * end of an image is a guess.
+ */
 static void add_symbols(void)
 {
-	uint64_t time = clock_ns(CLOCK_MONOTONIC), end;
+	struct frames_bpf *skel = data.ksyms.count ? frames_bpf__open_and_load() : NULL;
+	uint64_t time = clock_ns(CLOCK_MONOTONIC);
 	const struct ksym *s;
 	struct bpf_text t;
 
 	for (s = data.ksyms.sym; s < data.ksyms.sym + data.ksyms.count; s++) {
 		if (!s->is_bpf || texts_find(&data.texts, s->addr, time) >= 0)
 			continue;
-		end = s + 1 < data.ksyms.sym + data.ksyms.count ? s[1].addr : UINT64_MAX;
-		t = (struct bpf_text){ .addr = s->addr, .len_is_guess = true };
-		t.len = sysconf(_SC_PAGESIZE);
-		if (end - s->addr < t.len)
-			t.len = end - s->addr;
+		t = (struct bpf_text){ .addr = s->addr, .len = image_len(skel, s) };
+		if (!t.len) {
+			t.len_is_guess = true;
+			t.len = sysconf(_SC_PAGESIZE);
+			if (s->end - s->addr < t.len)
+				t.len = s->end - s->addr;
+		}
 		snprintf(t.name, sizeof(t.name), "%s", s->name);
 		if (t.len)
 			add_text(NULL, &t);
 	}
+	frames_bpf__destroy(skel);
 }
 
 struct mmap2_record {

@@ -149,6 +149,25 @@ static void end_modules(struct ksyms *k)
 }
 
 /*
+ * A BPF symbol ends where the next one begins, at the latest. The prefix that a program has with
+ * FineIBT is such an end, but not an image.
+ */
+static void end_bpf(struct ksyms *k)
+{
+	size_t i, left = 0;
+	struct ksym s;
+
+	for (i = 0; i < k->count; i++) {
+		s = k->sym[i];
+		if (s.is_bpf && i + 1 < k->count)
+			s.end = k->sym[i + 1].addr;
+		if (!s.is_bpf || strncmp(s.name, "__cfi_", 6))
+			k->sym[left++] = s;
+	}
+	k->count = left;
+}
+
+/*
  * Take apart "address type name", followed by "\t[module]" if it is not of the kernel itself.
  * sscanf() takes as long as the kernel takes to write the line.
  */
@@ -191,9 +210,6 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 			continue;
 		any |= addr;
 		is_bpf = !strcmp(module, "bpf");
-		/* The prefix of a program with FineIBT. */
-		if (is_bpf && !strncmp(name, "__cfi_", 6))
-			continue;
 		if (is_bpf || !only_bpf)
 			err = add(k, addr, name, module, &used, &names, &room);
 	}
@@ -213,6 +229,7 @@ int ksyms_read(struct ksyms *k, bool only_bpf)
 		return -EACCES;
 	if (k->count)
 		qsort(k->sym, k->count, sizeof(*k->sym), by_addr);
+	end_bpf(k);
 	if (!only_bpf) {
 		end_kernel(k);
 		end_modules(k);

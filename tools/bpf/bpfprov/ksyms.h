@@ -9,7 +9,10 @@
 
 struct ksym {
 	uint64_t addr;
-	uint64_t end;		/* of its module, or of the kernel's text; UINT64_MAX: not known */
+	/*
+	 * Of its module, or of the kernel's text, or of BPF at the latest; UINT64_MAX: not known.
+	 */
+	uint64_t end;
 	const char *name;
 	const char *module;	/* NULL: the kernel itself */
 	bool is_bpf;

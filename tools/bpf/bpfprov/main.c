@@ -2,6 +2,7 @@
 /* bpfprov - origin of code and destination of traffic. This file only dispatches. */
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,8 @@ int main(int argc, char **argv)
 		fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
 	while (fd >= 0 && fd <= STDERR_FILENO);
 	close(fd);
+	/* A parent may ignore it. Then children are reaped by themselves, and have no status. */
+	signal(SIGCHLD, SIG_DFL);
 	libbpf_set_print(print_libbpf);
 	argp_err_exit_status = BPFPROV_USAGE;
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &first))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Shared by "bpfprov profile" and its BPF program. */
+/* Shared by "bpfprov profile" and its BPF programs. */
 #ifndef __BPFPROV_PROFILE_H
 #define __BPFPROV_PROFILE_H
 
@@ -30,6 +30,12 @@ struct sample {
 	__u32 queried;			/* build IDs that came from bpf_task_vma_query() */
 	__u64 kernel[MAX_FRAMES];
 	struct bpf_stack_build_id user[MAX_FRAMES];
+};
+
+/* A symbol of the kernel: "name+0xoffset/0xsize", and its module. */
+struct symbol_request {
+	__u64 addr;
+	char text[640];
 };
 
 #endif

@@ -380,10 +380,8 @@ static void write_json_frame(FILE *out, const struct frame *f)
 		if (*hex)
 			fprintf(out, ",\"build_id\":\"%s\"", hex);
 		fprintf(out, ",\"offset\":\"0x%" PRIx64 "\"", f->where);
-		if (binary_where(f->binary)) {
-			fprintf(out, ",\"file\":");
-			json_string(out, binary_where(f->binary));
-		}
+		if (*binary_number(f->binary))
+			fprintf(out, ",\"file\":%u", *binary_number(f->binary) - 1);
 		break;
 	default:
 		fprintf(out, "{\"kind\":\"user\"");
@@ -398,7 +396,31 @@ static void write_json_frame(FILE *out, const struct frame *f)
 		fprintf(out, ",\"module\":");
 		json_string(out, f->module);
 	}
-	fputc('}', out);
+	fprintf(out, ",\"count\":%" PRIu64 "}", f->count);
+}
+
+/* Any user chooses paths and names: a path of 4 KiB for each frame of a stack would fill a disk. */
+static void write_tables(FILE *out)
+{
+	uint32_t files = 0;
+	size_t i;
+
+	fprintf(out, ",\n\"files\":[");
+	for (i = 0; i < data.frame_count; i++) {
+		struct binary *b = data.frames[i].binary;
+
+		if (!b || !binary_where(b) || *binary_number(b))
+			continue;
+		fprintf(out, "%s\n", files ? "," : "");
+		json_string(out, binary_where(b));
+		*binary_number(b) = ++files;
+	}
+	fprintf(out, "\n],\n\"frame_table\":[");
+	for (i = 0; i < data.frame_count; i++) {
+		fprintf(out, "%s\n", i ? "," : "");
+		write_json_frame(out, &data.frames[i]);
+	}
+	fprintf(out, "\n]");
 }
 
 static void write_json(FILE *out, long hz)
@@ -412,7 +434,9 @@ static void write_json(FILE *out, long hz)
 		"},\n\"outcomes\":{", c.user, c.kernel, c.bpf);
 	for (i = 0; i < OUTCOMES; i++)
 		fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", outcome_names[i], c.outcomes[i]);
-	fprintf(out, "},\n\"stacks\":[");
+	fputc('}', out);
+	write_tables(out);
+	fprintf(out, ",\n\"stacks\":[");
 	for (i = 0; i < data.stack_count; i++) {
 		const struct stack *s = &data.stacks[i];
 
@@ -420,11 +444,8 @@ static void write_json(FILE *out, long hz)
 		json_string(out, s->comm);
 		/* Leaf first, as in the sample. */
 		fprintf(out, ",\"count\":%" PRIu64 ",\"frames\":[", s->count);
-		for (j = 0; j < s->count_frames; j++) {
-			if (j)
-				fputc(',', out);
-			write_json_frame(out, &data.frames[s->frames[j]]);
-		}
+		for (j = 0; j < s->count_frames; j++)
+			fprintf(out, "%s%u", j ? "," : "", s->frames[j]);
 		fprintf(out, "]}");
 	}
 	fprintf(out, "\n]}\n");

@@ -43,6 +43,7 @@ struct binary {
 	 * and remove the copy. The path is NULL if there is none.
 	 */
 	struct place places[3];
+	uint32_t number;		/* see binary_number() */
 	enum { UNTRIED, NOT_FOUND, NOT_READABLE, TOO_LARGE, FOUND } state;
 };
 
@@ -195,6 +196,11 @@ const char *binary_name(const struct binary *b)
 const char *binary_where(const struct binary *b)
 {
 	return b->places[0].path;
+}
+
+uint32_t *binary_number(struct binary *b)
+{
+	return &b->number;
 }
 
 void binary_id(const struct binary *b, char *hex, size_t size)

@@ -47,8 +47,13 @@ void binary_path(struct binary *b, const char *path, int pid, const struct file_
 /* Its short name: that of the file, or the start of the build ID; never NULL. */
 const char *binary_name(const struct binary *b);
 
-/* Its path, if it was seen mapped; else NULL. Its ID in hexadecimal, "" if it has none. */
+/* Its path, if it was seen mapped; else NULL. */
 const char *binary_where(const struct binary *b);
+
+/* For the output, to number the binaries. 0 at first. */
+uint32_t *binary_number(struct binary *b);
+
+/* Its ID in hexadecimal, "" if it has none. */
 void binary_id(const struct binary *b, char *hex, size_t size);
 
 /*
