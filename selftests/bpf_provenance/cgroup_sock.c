@@ -6884,6 +6884,24 @@ TEST_F(dual, addrform_under_a_connect)
 }
 
 /*
+ * An IPv6 socket, for a call that is held in ip6_sk_dst_lookup_flow(), and an IPv4 service of the
+ * peer. Returns the program that holds it.
+ */
+static struct cgroup_sock *hold_ipv6_sender(struct __test_metadata *_metadata,
+					    FIXTURE_DATA(hooks) *self, struct held_call *s,
+					    int *server)
+{
+	struct cgroup_sock *skel = attach_alone(_metadata, "hold_dst_lookup");
+
+	self->skel->bss->policy.netns = 0;
+	*server = service4(_metadata, &self->net, SOCK_DGRAM);
+	s->held = &skel->bss->held_thread;
+	s->fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, s->fd);
+	return skel;
+}
+
+/*
  * The same before a corked sendto() has the lock: pending IPv6 data would be sent as that of
  * IPv4, with addresses that programs have not seen.
  */
@@ -6896,12 +6914,7 @@ TEST_F(hooks, addrform_under_a_send)
 
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
-	skel = attach_alone(_metadata, "hold_dst_lookup");
-	self->skel->bss->policy.netns = 0;
-	server = service4(_metadata, &self->net, SOCK_DGRAM);
-	s.held = &skel->bss->held_thread;
-	s.fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, s.fd);
+	skel = hold_ipv6_sender(_metadata, self, &s, &server);
 	s.len = make_addr(&s.to, PEER6, 9);
 	connect_mapped(_metadata, s.fd, server);
 	ASSERT_EQ(0, setsockopt(s.fd, IPPROTO_UDP, UDP_CORK, &one, sizeof(one)));
@@ -6939,12 +6952,7 @@ TEST_F(hooks, addrform_under_a_route)
 		SKIP(return, "needs CPUs 0 and 1");
 	ASSERT_EQ(0, system("ip -6 nexthop add id 7 via " PEER6 " dev wire0"));
 	ASSERT_EQ(0, system("ip -6 route add fd99::/64 nhid 7"));
-	skel = attach_alone(_metadata, "hold_dst_lookup");
-	self->skel->bss->policy.netns = 0;
-	server = service4(_metadata, &self->net, SOCK_DGRAM);
-	s.held = &skel->bss->held_thread;
-	s.fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	ASSERT_LE(0, s.fd);
+	skel = hold_ipv6_sender(_metadata, self, &s, &server);
 	ASSERT_EQ(0, connect(s.fd, &a.sa, make_addr(&a, "fd99::1", 9)));
 	start_held(_metadata, &sender, &s);
 	ASSERT_EQ(0, connect(s.fd, &none, sizeof(none)));

@@ -178,11 +178,13 @@ static uint64_t wait_once(struct apart *a, int timeout, bool *ready)
 
 	*ready = poll(&p, 1, timeout) > 0;
 	ns = clock_ns(CLOCK_MONOTONIC) - begin;
-	if (ns <= max)
-		return ns;
-	if (a->end)
-		a->end += ns - max;
-	return max;
+	if (ns > max) {
+		if (a->end)
+			a->end += ns - max;
+		ns = max;
+	}
+	a->waited += ns;
+	return ns;
 }
 
 ssize_t apart_receive(struct apart *a, void *buf, size_t size)

@@ -18,6 +18,7 @@ struct apart {
 	pid_t pid;		/* 0: none */
 	int fd;
 	long vain;		/* ms of waits in vain, for earlier children too */
+	uint64_t waited;	/* ns of all waits, likewise */
 	bool in_total;		/* the limit is for all messages since @spent was 0 */
 	uint64_t spent;		/* ns: waiting for them */
 	uint64_t end;		/* of all waits, CLOCK_MONOTONIC, ns; 0: none */

@@ -725,13 +725,11 @@ static int list(bool *text)
 	int err, rc = BPFPROV_OK;
 	struct apart a = {};
 	struct walk w = {};
-	uint64_t begin, ns, waited = 0;
 	bool failed = false;
-	ssize_t len;
 
 	while (!env.count || w.at < env.count) {
 		/* Each of them can be in time, and all of them together take days. */
-		if (waited > TIME_IDS * NSEC_PER_SEC && w.failures < MAX_FAILURES) {
+		if (a.waited > TIME_IDS * NSEC_PER_SEC && w.failures < MAX_FAILURES) {
 			say("process %ld: reading its build IDs takes too long: no further ones are read",
 			    env.pid);
 			apart_end(&a);
@@ -745,14 +743,8 @@ static int list(bool *text)
 			rc = BPFPROV_FAILED;
 			break;
 		}
-		begin = clock_ns(CLOCK_MONOTONIC);
-		len = apart_receive(&a, &f, sizeof(f));
-		ns = clock_ns(CLOCK_MONOTONIC) - begin;
-		/* If it is longer than the limit, this process was stopped meanwhile. */
-		if (ns > apart_limit(&a) * 1000000ULL)
-			ns = apart_limit(&a) * 1000000ULL;
-		waited += ns;
-		if (len != sizeof(f) || f.err > 0 || !mapping_is_valid(&f.v)) {
+		if (apart_receive(&a, &f, sizeof(f)) != sizeof(f) || f.err > 0 ||
+		    !mapping_is_valid(&f.v)) {
 			apart_end(&a);
 			rc = BPFPROV_FAILED;
 			if (w.no_id) {
