@@ -6542,6 +6542,7 @@ TEST_F(profile, many_mappings)
 {
 	static const int prot[] = { PROT_READ, PROT_READ | PROT_EXEC };
 	struct image image;
+	bool by_address;
 	struct tool t;
 	size_t i;
 
@@ -6552,7 +6553,12 @@ TEST_F(profile, many_mappings)
 		EXPECT_EQ(!!(prot[i] & PROT_EXEC),
 			  !!strstr(t.errors, ": 1 processes have too many mappings"))
 			TH_LOG("case %zu: %s", i, t.errors);
-		EXPECT_EQ(!(prot[i] & PROT_EXEC), !!strstr(t.out, SPIN_JSON))
+		/*
+		 * A kernel without bpf_task_vma_query() takes a sample without a build ID if the
+		 * lock of the mappings is held. Its address is looked up in /proc, not searched.
+		 */
+		by_address = !strstr(t.errors, " 0 from /proc later");
+		EXPECT_EQ(!(prot[i] & PROT_EXEC) || by_address, !!strstr(t.out, SPIN_JSON))
 			TH_LOG("case %zu: %s", i, t.errors);
 		tool_free(&t);
 		image_end(&image);
