@@ -5481,6 +5481,46 @@ TEST_F_TIMEOUT(maps, hung_server, 120)
 	EXPECT_EQ(0, unmount_copy(&m));
 }
 
+/* Two seconds each: less than "maps" waits for one, and more than it waits for all of them. */
+#define SLOW_FILES 14
+
+/* Each build ID is read in time, and all of them together take too long. */
+TEST_F_TIMEOUT(maps, slow_server, 120)
+{
+	char line[PATH_MAX], path[PATH_MAX];
+	int i, err, fd, listed = 0, known = 0;
+	void *page[SLOW_FILES];
+	struct mounted m;
+	const char *p;
+	struct tool t;
+
+	err = mount_copy(&m, FS_FUSE_SLOW, false);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_FUSE_SLOW));
+	ASSERT_EQ(0, err);
+	for (i = 0; i < SLOW_FILES; i++) {
+		snprintf(path, sizeof(path), "%s%d", m.file, i);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		page[i] = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+		ASSERT_NE(MAP_FAILED, page[i]);
+		close(fd);
+	}
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("maps", PID(getpid())))) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, "reading its build IDs takes too long"))
+		TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, strstr(t.errors, "reading the build ID took too long"))
+		TH_LOG("%s", t.errors);
+	for (p = t.out; (p = find_line(p, m.file, "", line, sizeof(line))); listed++)
+		known += !strstr(line, " - ");
+	EXPECT_EQ(SLOW_FILES, listed);
+	EXPECT_LT(0, known);
+	EXPECT_GT(SLOW_FILES, known);
+	tool_free(&t);
+	for (i = 0; i < SLOW_FILES; i++)
+		munmap(page[i], 4096);
+	EXPECT_EQ(0, unmount_copy(&m));
+}
+
 /* Append a section to an ELF file. */
 static int add_section(const char *path, const char *name, const void *bytes, size_t size)
 {

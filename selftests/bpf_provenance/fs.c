@@ -60,6 +60,7 @@ const char *fs_needs(enum own_fs fs)
 		[FS_FUSE]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_HUNG]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_SILENT] = "needs CONFIG_FUSE_FS",
+		[FS_FUSE_SLOW]	 = "needs CONFIG_FUSE_FS",
 		[FS_EROFS]	 = "needs CONFIG_EROFS_FS and CONFIG_BLK_DEV_LOOP",
 		[FS_EROFS_FILE]	 = "needs CONFIG_EROFS_FS_BACKED_BY_FILE",
 	};
@@ -266,7 +267,7 @@ static int mount_erofs(bool on_device)
 
 static bool is_fuse(enum own_fs fs)
 {
-	return fs == FS_FUSE || fs == FS_FUSE_HUNG || fs == FS_FUSE_SILENT;
+	return fs == FS_FUSE || fs == FS_FUSE_HUNG || fs == FS_FUSE_SILENT || fs == FS_FUSE_SLOW;
 }
 
 static int mount_here(enum own_fs fs)

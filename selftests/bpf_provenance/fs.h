@@ -21,6 +21,7 @@ enum own_fs {
 	FS_FUSE,		/* contents of @dir/file at mount time */
 	FS_FUSE_HUNG,		/* the same, but a read is never answered */
 	FS_FUSE_SILENT,		/* reads bypass the page cache and are never answered */
+	FS_FUSE_SLOW,		/* @dir/file is also file1, file2, ...; a read takes two seconds */
 	FS_EROFS,		/* contents of @dir/file at mount time, on a device */
 	FS_EROFS_FILE,		/* the same in @dir/image, without a device */
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A FUSE server with one file, just enough to map and read it. */
+/* A FUSE server with one file, or copies of it, just enough to map and read it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -70,8 +71,8 @@ static void wait_while_stalled(off_t offset)
 static void set_attr(struct fuse_attr *attr, uint64_t node)
 {
 	attr->ino = node;
-	attr->mode = node == FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755;
-	attr->size = node == FILE_NODE ? content_size : 0;
+	attr->mode = node >= FILE_NODE ? S_IFREG | 0755 : S_IFDIR | 0755;
+	attr->size = node >= FILE_NODE ? content_size : 0;
 	attr->nlink = 1;
 	attr->blksize = PAGE;
 }
@@ -92,15 +93,13 @@ static void serve(int dev, enum own_fs fs)
 {
 	static char buf[FUSE_MIN_READ_BUFFER + PAGE], data[MAX_READ];
 	const struct fuse_in_header *in = (void *)buf;
-	const void *arg = in + 1;
-	const struct fuse_read_in *rd = arg;
+	const char *arg = (const char *)(in + 1);
+	const struct fuse_read_in *rd = (const void *)arg;
 	struct fuse_init_out init = {
 		.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION,
 		.max_write = PAGE,
 	};
-	struct fuse_entry_out entry = {
-		.nodeid = FILE_NODE, .entry_valid = 3600, .attr_valid = 3600,
-	};
+	struct fuse_entry_out entry = { .entry_valid = 3600, .attr_valid = 3600 };
 	struct fuse_attr_out attr = { .attr_valid = 3600 };
 	/* A stalled device does not read from the page cache. */
 	struct fuse_open_out opened = {
@@ -115,11 +114,12 @@ static void serve(int dev, enum own_fs fs)
 			reply(dev, in->unique, 0, &init, sizeof(init));
 			break;
 		case FUSE_LOOKUP:
-			if (strcmp(arg, "file")) {
+			if (strncmp(arg, "file", 4) || (fs != FS_FUSE_SLOW && arg[4])) {
 				reply(dev, in->unique, ENOENT, NULL, 0);
 				break;
 			}
-			set_attr(&entry.attr, FILE_NODE);
+			entry.nodeid = FILE_NODE + atoi(arg + 4);
+			set_attr(&entry.attr, entry.nodeid);
 			reply(dev, in->unique, 0, &entry, sizeof(entry));
 			break;
 		case FUSE_GETATTR:
@@ -135,6 +135,8 @@ static void serve(int dev, enum own_fs fs)
 				pause();
 			if (fs == FS_FUSE_SILENT)
 				break;
+			if (fs == FS_FUSE_SLOW)
+				sleep(2);
 			if (fs == FS_STALLING)
 				wait_while_stalled(rd->offset);
 			n = pread(content, data, rd->size < MAX_READ ? rd->size : MAX_READ,
