@@ -7,7 +7,7 @@ help:
 	@echo '                       still apply)'
 	@echo 'make check             full tier: both kernels, scripts, patches, perf'
 	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
-	@echo '                       with KCSAN; other configurations (one of them: scripts/ci debug)'
+	@echo '                       with KCSAN; other configurations (only one: scripts/ci debug)'
 	@echo 'make bench             instructions per operation, base against series'
 	@echo 'make apply KERNEL=DIR  apply all patches to a kernel tree of yours'
 	@echo 'make edit              all patches as commits in build/linux, and how to change them'
@@ -18,10 +18,11 @@ help:
 	@echo '                       coverage regress fuzz style bisect series-test ... (--help)'
 	@echo 'vmtest/vmtest.sh --shell   a shell in a guest with the series'
 	@echo
-	@echo 'KERNEL=DIR             also: take this tree instead of fetching Linux'
+	@echo 'KERNEL=DIR             except for apply: copy this tree instead of fetching Linux'
 	@echo 'TOOLCHAIN=host|root    the tools of this machine, or of a Debian root (default: probed)'
 	@echo 'DEPS=no                install no packages: list those that are missing'
-	@echo 'BUILD=DIR              where to build (default: build/); XDG_CACHE_HOME: where the cache is'
+	@echo 'BUILD=DIR              where to build (default: build/); XDG_CACHE_HOME: the cache'
+	@echo '                       (default: ~/.cache)'
 
 run check check-debug bench:
 	@scripts/ci $@
