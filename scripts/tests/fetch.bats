@@ -11,19 +11,9 @@ setup()
 	sandbox
 	tiny_kernel "$HOME/linux-7.3.4"
 	base_file
-	BIN=$HOME/bin
-	mkdir "$BIN"
-	PATH=$BIN:$PATH
 	fake curl 'exit 7'
 	fake update-ca-certificates 'exit 0'
 	fake apt-get 'exit 100'
-}
-
-# fake COMMAND SCRIPT: in front of the real one.
-fake()
-{
-	printf '#!/bin/bash\n%s\n' "$2" >"$BIN/$1"
-	chmod +x "$BIN/$1"
 }
 
 # kernel_org TARBALL [CHECKSUM]: files for curl.
@@ -237,10 +227,7 @@ debian()
 }
 
 @test "fetch: the toolchain is chosen by versions, not by the name of the distribution" {
-	for t in gcc clang pahole bison flex make bc cpio ld.lld llvm-ar llvm-nm llvm-objcopy llvm-strip openssl \
-		 pkg-config python3 rsync xz ip mkfs.ext4 mkfs.xfs; do
-		fake $t 'echo "tool version 99.1.0"'
-	done
+	fake_toolchain
 	fake pahole 'echo asked >>"$HOME/asked"; echo v99.1'
 	run "$SCRIPTS/fetch" root
 	[ "$status" = 0 ]
