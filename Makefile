@@ -3,8 +3,8 @@
 
 help:
 	@echo 'make run               quick tier: fetch, apply, build, boot, test, print a table'
-	@echo '                       (storms and fuzzers for 1 s; recorded results of base, if they'
-	@echo '                       still apply)'
+	@echo '                       (stress tests and fuzzers for 1 s; recorded results of base,'
+	@echo '                       if they still apply)'
 	@echo 'make check             full tier: both kernels, scripts, patches, perf'
 	@echo 'make check-debug       the tests with KASAN, lockdep, leak detection; with PREEMPT_RT;'
 	@echo '                       with KCSAN; other configurations (only one: scripts/ci debug)'

@@ -2,7 +2,8 @@
 # Sourced by scripts/series, bisect, style, series-test and rebase: reads build/linux.
 # shellcheck shell=bash
 
-EXPORTED=refs/series/exported	# the commit that patches/ was made from, or makes
+# refs/series/: exported commits. "exported" is the one that patches/ was made from, or makes;
+# others have the name of a branch that keep() made.
 
 fixed_identity()
 {
@@ -27,9 +28,7 @@ refuse_dirty()
 # unexported REV...: commits of these that are neither the base's nor exported.
 unexported()
 {
-	local exported
-	exported=$(plain_git -C "$LINUX" rev-parse -q --verify $EXPORTED) || exported=base
-	plain_git -C "$LINUX" rev-list --max-count=1 "$@" --not base "$exported"
+	plain_git -C "$LINUX" rev-list --max-count=1 "$@" --not base --glob="refs/series/*"
 }
 
 # keep COMMIT: as a branch of its own.
@@ -41,6 +40,7 @@ keep()
 		name=series-previous-$n
 	done
 	plain_git -C "$LINUX" branch -q "$name" "$1"
+	[ -n "$(unexported "$1")" ] || plain_git -C "$LINUX" update-ref "refs/series/$name" "$1"
 	say "build/linux: its previous state stays as branch $name"
 }
 

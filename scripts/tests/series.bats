@@ -325,6 +325,15 @@ setup() { sandbox; }
 	[[ $output == *"series-previous"* ]]
 }
 
+@test "series: a previous state that was exported does not stop clean" {
+	made_series
+	echo "# changed" >>"$PATCHES/BASE"
+	"$SCRIPTS/series" tree
+	git -C "$LINUX" rev-parse series-previous
+	"$SCRIPTS/series" clean
+	[ ! -e "$LINUX" ]
+}
+
 @test "series: commits on a detached HEAD are seen by tree, clean and export" {
 	made_series
 	git -C "$LINUX" checkout -q --detach
