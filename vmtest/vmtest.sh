@@ -18,12 +18,12 @@
 #       --print-accel    only print which of kvm and tcg auto would take
 #       --icount         one CPU, emulated, whose clock counts instructions: the
 #                        same figures in every run (implies --accel tcg --smp 1)
-#       --smp N, --memory MIB
+#       --smp N, --memory MIB  (2, 2048)
 #       --append ARGS    further kernel arguments
 #       --boot-timeout S, --silence-timeout S, --test-timeout S,
-#       --shutdown-timeout S
-#                        the one for silence (300) is longer by 300 s for each further
-#                        unit of TIMEOUT_SCALE
+#       --shutdown-timeout S  (120, 300, 2400, 60)
+#                        the one for silence is longer by 300 s for each further unit of
+#                        TIMEOUT_SCALE
 #       --longer S       added to the silence and test time-outs
 #       --expect-panic REGEX  succeed only when the kernel dies with an oops, and
 #                        its console matches
@@ -56,6 +56,7 @@
 #   KVM_PROBE_TIMEOUT  emulation is used if no guest boots with KVM in so many seconds (6)
 #   SELFTESTS          an installed kselftest directory (build/out/series/selftests)
 #   FUZZ_SEED, FUZZ_SECONDS, STORM_SECONDS  passed to the tests
+#   TMPDIR             directory of the guest's disk, 512 MiB (/var/tmp)
 #   TIMEOUT_SCALE      also passed; a test's own time-out is multiplied by it. Default: from
 #                      the time of the boot
 #
@@ -505,7 +506,7 @@ races()
 	# shellcheck disable=SC2016
 	in_scratch 'LLVM=1 scripts/decode_stacktrace.sh "$OUT/vmlinux" <"$1/reports"' \
 		>"$run/decoded" 2>/dev/null || return 0
-	{ (cd "$TOP" && ls vmtest/faults/*.c); sed -n 's,^+++ b/,,p' "$TOP"/patches/*/*.patch; } >"$run/ours"
+	sed -n 's,^+++ b/,,p' "$TOP"/patches/*/*.patch >"$run/ours"
 	results kcsan --ours "$run/ours" "$run/decoded" >"$run/judged" || return 0
 	# A report that got lost must not count as none.
 	[ "$(grep -acE 'BUG: KCSAN: |listed: |elsewhere: ' "$run/judged")" = "$all" ] || return 0
@@ -551,7 +552,7 @@ silence) fail 7 "nothing was printed for $silence_timeout s" ;;
 timeout) fail 7 "the command did not end within $test_timeout s" ;;
 esac
 [[ $flavour != *kcsan ]] || races
-splats=$("$HERE/splats" "$console" "$flavour") || { echo "$splats" >&2; fail 5 "the kernel complained (above)"; }
+splats=$("$HERE/splats" "$console" "$flavour") || { echo "$splats" >&2; fail 5 "the kernel printed a splat (above)"; }
 [ "$verdict" != noshutdown ] || fail 9 "the VM did not end within $shutdown_timeout s after its tests"
 if grep -aqE '^K?TAP version' "$run/out" || [ -z "$shell${command[*]}" ]; then
 	summary=$(results summary "$run/out") || { echo "$summary" >&2; fail 8 "the results are incomplete"; }
