@@ -54,8 +54,8 @@
  *    (dio_warn_stale_pagecache()), or that btrfs leaves in the page cache of the
  *    destination of FIDEDUPERANGE. It keeps the old contents, which read() returns as
  *    well, until it is evicted. The entry is as old as the page, and is not dropped then.
- *  - Contents that are lost by a failed writeback, where the file then reads as it
- *    did before it was written.
+ *  - Contents that are lost by a failed writeback, or with the memory of a dirty
+ *    page, where the file then reads as it did before it was written.
  * Size and ctime are compared as well: they cost little, and catch a file system
  * that set the flag wrongly.
  *
@@ -306,7 +306,8 @@ int vma_snapshot_build_id(struct mm_struct *mm, const struct vma_snapshot *snap,
 		return -EOPNOTSUPP;
 
 	err = cache_read(snap->inode, build_id, size);
-	if (err == -EAGAIN && !cacheable_inode(snap->inode))
+	if (err == -EAGAIN && (!cacheable_inode(snap->inode) ||
+			       FMODE_FSNOTIFY_HSM(READ_ONCE(snap->file->f_mode))))
 		err = -EOPNOTSUPP;
 	if (vma_snapshot_stale(mm, snap))
 		return -EAGAIN;
@@ -666,11 +667,19 @@ struct build_id_misses {
 /* Of the CPU on which a miss occurs; its work runs where the task is then. */
 static struct build_id_misses __percpu *misses;
 
+/*
+ * BPF programs that run in fill_at() may take user stacks, too. task_work_run() would
+ * execute what they request next, and again as long as the fill fails: the task would
+ * never return to user mode, not even to be killed. in_build_id_fill prevents that.
+ * A program at the entry of this function could run before it is set, but functions of
+ * lib/ are not traced.
+ */
 static void miss_work(struct callback_head *work)
 {
 	struct build_id_miss *m = container_of(work, struct build_id_miss, work);
 	unsigned long addr = m->addr;
 
+	current->in_build_id_fill = 1;
 	/*
 	 * From here on another miss can claim it. Pairs with cmpxchg() in
 	 * build_id_request():
@@ -678,6 +687,7 @@ static void miss_work(struct callback_head *work)
 	 */
 	smp_store_release(&m->task, NULL);
 	fill_at(addr);
+	current->in_build_id_fill = 0;
 }
 
 /*
@@ -717,7 +727,8 @@ static void take_back_from_sleepers(struct irq_work *work)
  * When current returns to user mode, the headers of the file that is mapped at
  * @addr then are read from the page cache. If they are not there, a worker reads
  * them ahead, for a later request; current does not wait for it. Does nothing for kernel
- * threads and io_uring workers, which never return to user mode.
+ * threads and io_uring workers, which never return to user mode, nor while current serves
+ * such a request.
  *
  * Context: any, NMI included, after build_id_at() has returned -EAGAIN.
  */
@@ -726,7 +737,8 @@ void build_id_request(unsigned long addr)
 	struct build_id_misses *mine;
 	struct build_id_miss *m;
 
-	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING) || !have_table())
+	if (current->flags & (PF_KTHREAD | PF_USER_WORKER | PF_EXITING) ||
+	    current->in_build_id_fill || !have_table())
 		return;
 	/* The slots of any CPU would do: a claim does not depend on the CPU. */
 	mine = raw_cpu_ptr(misses);

@@ -276,11 +276,10 @@ ssize_t filemap_copy_nowait(struct address_space *mapping, loff_t pos, void *buf
  *
  * Return: the number of bytes copied, which may be less than @len; 0: end of file;
  * -EBADF: not open for reading, or cannot be read into a kernel buffer (/proc/PID/mem,
- * guest_memfd); -EIO: also if a page has a memory error, if a file opened with O_DIRECT
- * refuses an offset that is not aligned, and if nothing is read before the end of the
- * file;
- * -EFAULT: memfd_secret(); -EOVERFLOW: no file has such an offset; else an error of
- * the file system
+ * guest_memfd); -EIO: a read error, a page with a memory error, an offset that is not
+ * aligned in a file opened with O_DIRECT, or nothing was read although @pos is below the
+ * end of the file; -EFAULT: memfd_secret(); -EOVERFLOW: no file has such an offset;
+ * otherwise an error of the file system
  */
 ssize_t filemap_copy(struct file *file, loff_t pos, void *buf, size_t len)
 {

@@ -174,8 +174,9 @@ bool vma_snapshot_retry(struct mm_struct *mm, const struct vma_snapshot *snap)
  *
  * Context: as for vma_snapshot_at().
  *
- * Return: 0; -ENOENT: there is no mapping at @addr nor above; -EAGAIN: as for
- * vma_snapshot_at().
+ * Return: 0; -ENOENT: there is no mapping at @addr nor above; if @snap->seq is odd, a
+ * writer may be adding one. -EAGAIN: as for vma_snapshot_at(), but not for a gap, which is
+ * passed over.
  */
 int vma_snapshot_next(struct mm_struct *mm, unsigned long addr, struct vma_snapshot *snap)
 {

@@ -24,7 +24,7 @@ struct bpf_stack_build_id deep[DEEP_FRAMES];
 
 int removed, collapsed, open_runs, read_result, read_again_result, reads_irqs_off;
 struct cache_events events;
-bool stack_at_parse;
+bool stack_at_parse, stack_at_failed_fill;
 
 /*
  * A second stack at the same system call, without the innermost frame. Interrupts are off:
@@ -516,6 +516,15 @@ int BPF_PROG(on_build_id_fill, struct inode *inode, int err)
 		hold_first_fill();
 	else
 		__sync_fetch_and_add(&events.fills, 1);
+	return 0;
+}
+
+/* Not in the program above, which would be a user of the cache then. */
+SEC("?tp_btf/build_id_fill")
+int BPF_PROG(on_failed_fill, struct inode *inode, int err)
+{
+	if (err && stack_at_failed_fill && inode->i_ino == inode_nr && on_target())
+		take_stack(ctx);
 	return 0;
 }
 

@@ -45,6 +45,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fanotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -1816,6 +1817,7 @@ static void count_events(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	bpf_program__set_autoload(self->skel->progs.on_build_id_parse, true);
 	bpf_program__set_autoload(self->skel->progs.on_build_id_hit, true);
 	bpf_program__set_autoload(self->skel->progs.on_build_id_fill, true);
+	bpf_program__set_autoload(self->skel->progs.on_failed_fill, true);
 	bpf_program__set_autoload(self->skel->progs.on_build_id_invalidate, true);
 	bpf_program__set_autoload(self->skel->progs.on_queue_work, true);
 	bpf_program__set_autoload(self->skel->progs.on_task_work_add, true);
@@ -2264,21 +2266,43 @@ TEST_F(cache, mapped_often)
 		munmap(maps[i], PAGE);
 }
 
-/* Fills pipes with @nr references to the first page of a file. */
-static int fill_pipes(int fd, int pipes[][2], int nr_pipes, int nr)
+/* Fills pipes with 600 references to the first page of a file. */
+static int fill_pipes(int fd, int pipes[3][2])
 {
 	int i, n;
 
-	for (i = 0; i < nr_pipes; i++)
+	for (i = 0; i < 3; i++)
 		if (pipe2(pipes[i], O_CLOEXEC) || fcntl(pipes[i][1], F_SETPIPE_SZ, 256 * PAGE) < 0)
 			return -errno;
-	for (n = 0; n < nr; n++) {
+	for (n = 0; n < 600; n++) {
 		loff_t pos = 0;
 
 		if (splice(fd, &pos, pipes[n / 256][1], NULL, 1, 0) != 1)
 			return -errno;
 	}
 	return 0;
+}
+
+/* Maps a file whose build ID cannot be kept until the pipes are closed. */
+static void map_file_in_pipes(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *f,
+			      int pipes[3][2])
+{
+	new_file(_metadata, f, 256);
+	close(f->fd);
+	f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, f->fd);
+	ASSERT_EQ(0, fill_pipes(f->fd, pipes));
+	map_file(_metadata, f, PAGE);
+}
+
+static void close_pipes(int pipes[3][2])
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		close(pipes[i][0]);
+		close(pipes[i][1]);
+	}
 }
 
 /*
@@ -2292,12 +2316,7 @@ TEST_F(cache, full_pipes)
 	unsigned char id[ID_SIZE];
 	int pipes[3][2], i;
 
-	new_file(_metadata, &self->f, 256);
-	close(self->f.fd);
-	self->f.fd = open(self->f.path, O_RDONLY | O_CLOEXEC);
-	ASSERT_LE(0, self->f.fd);
-	ASSERT_EQ(0, fill_pipes(self->f.fd, pipes, ARRAY_LEN(pipes), 600));
-	map_file(_metadata, &self->f, PAGE);
+	map_file_in_pipes(_metadata, &self->f, pipes);
 	for (i = 0; i < 3; i++) {
 		memset(id, 0, ID_SIZE);
 		EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
@@ -2310,14 +2329,40 @@ TEST_F(cache, full_pipes)
 	EXPECT_EQ(4 + 3 * 3, events->parses);
 	EXPECT_EQ(0, self->f.skel->bss->aheads)
 		TH_LOG("%d times, a page that is there was read ahead", self->f.skel->bss->aheads);
-	for (i = 0; i < (int)ARRAY_LEN(pipes); i++) {
-		close(pipes[i][0]);
-		close(pipes[i][1]);
-	}
+	close_pipes(pipes);
 	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
 	EXPECT_EQ(0, events->hits);
 	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
 	EXPECT_EQ(1, events->hits);
+}
+
+/*
+ * On the way to user mode: a stack that a program takes while a request is served makes no
+ * further request. If the file cannot be kept, the task would never get there.
+ */
+TEST_F(cache, requested_while_served)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	unsigned char id[ID_SIZE];
+	int pipes[3][2];
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	map_file_in_pipes(_metadata, &self->f, pipes);
+	/* The file of the innermost frame must not be requested. */
+	procmap_build_id(procmap_build_id, id);
+	bss->requests = 0;
+	bss->stack_at_failed_fill = true;
+	syscall_called_from(self->f.map + 16, SYS_getppid, 0, 0, 0);
+	bss->stack_at_failed_fill = false;
+
+	/* At the system call, and in the only fill. */
+	EXPECT_EQ(2, bss->nr_samples);
+	EXPECT_EQ(1, bss->requests)
+		TH_LOG("%d requests after one sample", bss->requests);
+	ASSERT_EQ(0, bss->events.fills);
+	close_pipes(pipes);
 }
 
 /*
@@ -3590,7 +3635,7 @@ TEST_F_TIMEOUT(cache, eviction, 300)
 
 /* --- kinds of files ---------------------------------------------------------------- */
 
-enum made_as { IN_FS, BELOW, SEALED, MEMFD, HUGE_PAGES, SECRET, NETWORK };
+enum made_as { IN_FS, BELOW, SEALED, MEMFD, HUGE_PAGES, SECRET, NETWORK, WATCHED };
 
 #define HUGE_PAGES_POOL "/proc/sys/vm/nr_hugepages"
 #define HUGE_PAGE (2UL << 20)
@@ -3599,6 +3644,7 @@ FIXTURE(kind)
 {
 	FIXTURE_DATA(faults) f;
 	struct setting huge_pages;
+	int fanotify;
 };
 
 FIXTURE_VARIANT(kind)
@@ -3624,6 +3670,7 @@ FIXTURE_VARIANT_ADD(kind, memfd) { .made_as = MEMFD, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, hugetlb) { .made_as = HUGE_PAGES, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, secret) { .made_as = SECRET, .not_kept = true, .unreadable = true };
 FIXTURE_VARIANT_ADD(kind, network) { .made_as = NETWORK, .not_kept = true };
+FIXTURE_VARIANT_ADD(kind, access_perm) { .made_as = WATCHED, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, fuse) { .fs = FS_FUSE, .made_as = BELOW, .not_kept = true };
 FIXTURE_VARIANT_ADD(kind, fuse_hung) {
 	.fs = FS_FUSE_HUNG, .made_as = BELOW, .not_kept = true, .unreadable = true
@@ -3635,6 +3682,7 @@ FIXTURE_SETUP(kind)
 	char path[256];
 	int fd, err;
 
+	self->fanotify = -1;
 	new_fixture(_metadata, &self->f);
 	/* Before a file system that uses it is mounted over it. */
 	if (variant->made_as == BELOW) {
@@ -3659,6 +3707,7 @@ FIXTURE_SETUP(kind)
 
 FIXTURE_TEARDOWN(kind)
 {
+	close(self->fanotify);
 	setting_restore(&self->huge_pages);
 	free_fixture(&self->f);
 }
@@ -3756,6 +3805,20 @@ static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind
 		self->map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->fd, 0);
 		ASSERT_NE(MAP_FAILED, self->map);
 		break;
+	case WATCHED:
+		new_file(_metadata, self, 256);
+		kind->fanotify = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC,
+					       O_RDONLY | O_CLOEXEC);
+		if (kind->fanotify < 0)
+			return "needs CONFIG_FANOTIFY";
+		/* For later open(). Reads for a build ID cause no event. */
+		if (fanotify_mark(kind->fanotify, FAN_MARK_ADD, FAN_ACCESS_PERM, AT_FDCWD,
+				  self->path)) {
+			ASSERT_EQ(EINVAL, errno);
+			return "needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS";
+		}
+		map_file(_metadata, self, PAGE);
+		break;
 	}
 	return NULL;
 }
@@ -3784,7 +3847,10 @@ TEST_F(kind, asked)
 	/* In case mapping it was not enough. A sleepable read would wait for a server. */
 	if (!hung)
 		procmap_build_id(self->f.map, id);
+	/* The file of the innermost frame must not be requested. */
+	procmap_build_id(procmap_build_id, id);
 	memset(events, 0, sizeof(*events));
+	self->f.skel->bss->requests = 0;
 
 	for (how = hung ? NOT_SLEEPABLE : QUERY; how <= NOT_SLEEPABLE; how++) {
 		for (i = 0; i < 2; i++, asked++) {
@@ -3798,7 +3864,13 @@ TEST_F(kind, asked)
 	EXPECT_EQ(variant->not_kept ? 0 : asked, events->hits);
 	EXPECT_EQ(variant->not_kept ? asked : 0, events->parses);
 	EXPECT_EQ(0, events->fills);
+	/* Nothing is to be gained. */
+	EXPECT_EQ(0, self->f.skel->bss->requests);
 
+	/* The worker that map_kind() made read ahead holds the file. */
+	EXPECT_GE(1, self->f.skel->bss->aheads);
+	if (self->f.skel->bss->aheads)
+		ASSERT_TRUE(gets_true(&self->f.skel->bss->ahead_ran));
 	munmap(self->f.map, self->f.map_size);
 	self->f.map = MAP_FAILED;
 	close(self->f.fd);
@@ -4906,8 +4978,9 @@ FIXTURE_TEARDOWN(opening)
 }
 
 /*
- * A program that may sleep, at file_open: the file is not open yet, and cannot be read. Its build ID
- * is taken from the page cache, even if it is not kept because the file is opened for writing.
+ * A program that may sleep, at file_open: the file is not open yet, and cannot be read. Its
+ * build ID is taken from the page cache, even if it is not kept because the file is opened for
+ * writing.
  */
 TEST_F(opening, not_open_yet)
 {

@@ -1405,11 +1405,14 @@ static int make_abrupt_socket(const struct cell *c)
 {
 	const struct linger now = { .l_onoff = 1 };
 	const struct timeval soon = { .tv_usec = 500000 };
-	int fd = make_socket(c);
+	int fd = make_socket(c), one = 1;
 
+	/* With SO_REUSEPORT, listen() also allocates memory after it has chosen a port. */
 	if (fd >= 0 && server_type(c->proto) == SOCK_STREAM &&
 	    (setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) ||
-	     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)))) {
+	     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)) ||
+	     (c->op == LISTEN && !is_sctp(c->proto) &&
+	      setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one))))) {
 		close(fd);
 		return -1;
 	}
@@ -1450,6 +1453,10 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 				fd = make_abrupt_socket(c);
 				ASSERT_LE(0, fd);
 			}
+			/* This resets the address that programs chose, and no port may stay. */
+			a.sa.sa_family = AF_UNSPEC;
+			if (c->op == LISTEN && !is_sctp(c->proto))
+				EXPECT_EQ(0, connect(fd, &a.sa, sizeof(a)));
 			err = do_op(c, fd, port);
 			EXPECT_EQ(0, err)
 				TH_LOG("%s %s after fault %u, again: %s", form_names[c->form],
@@ -2766,6 +2773,14 @@ static int local_addrs(int fd, const char *only)
 	return count_addrs(fd, SCTP_GET_LOCAL_ADDRS, 0, only);
 }
 
+static bool has_ip(int fd, const char *text)
+{
+	socklen_t len = sizeof(union addr);
+	union addr a;
+
+	return !getsockname(fd, &a.sa, &len) && same_ip(&a, text);
+}
+
 /* An address that the host does not have, without a policy. */
 TEST_F(sctp, bindx_undone)
 {
@@ -3218,28 +3233,32 @@ TEST_F(sctp, listen_on_the_port_of)
 		fd = impatient(socket(AF_INET, i ? SOCK_STREAM : SOCK_SEQPACKET, IPPROTO_SCTP));
 		ASSERT_LE(0, fd);
 		if (i) {
-			/* No listener there, and the route's source is the one IP. */
+			/* Nobody listens there. The source is another address. */
 			ASSERT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PIN4, 9)));
 			ASSERT_EQ(ECONNREFUSED, errno);
 		} else {
-			/* The source is the one IP, and the socket is bound to any. */
+			/* The source is another address, and the socket is bound to any. */
 			ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, make_addr(&a, PIN4, 9)));
 		}
 		ASSERT_NE(0, port_of(fd));
+		ASSERT_TRUE(has_ip(fd, OTHER4));
 		EXPECT_EQ(-1, listen(fd, 1))
 			TH_LOG("listens, and no program was asked");
 		EXPECT_EQ(EPERM, errno);
 		EXPECT_EQ(1, seen[AUTOBIND].runs);
-		/* The source of the route is not its address. */
+		/* The source of the route is not its address, but is shown. */
 		EXPECT_EQ(0, seen[AUTOBIND].ip[0]);
+		EXPECT_TRUE(has_ip(fd, OTHER4));
 
 		/* It is bound to any address, which can't be changed. */
 		policy->deny = 0;
 		policy->leave = 0;
 		EXPECT_EQ(-1, listen(fd, 1));
 		EXPECT_EQ(EINVAL, errno);
+		EXPECT_TRUE(has_ip(fd, OTHER4));
 		policy->leave = 1;
 		EXPECT_EQ(0, listen(fd, 1));
+		EXPECT_TRUE(has_ip(fd, OTHER4));
 		close(fd);
 	}
 
@@ -3718,14 +3737,6 @@ TEST_F(hooks, refused_port)
 		put->tgid = 0;
 		close(fd);
 	}
-}
-
-static bool has_ip(int fd, const char *text)
-{
-	socklen_t len = sizeof(union addr);
-	union addr a;
-
-	return !getsockname(fd, &a.sa, &len) && same_ip(&a, text);
 }
 
 /* An address without a port survives a failed bind(), but not one to any. */
@@ -5280,7 +5291,15 @@ TEST_F(dual, bindx)
 	EXPECT_EQ(3, local_addrs(fd, NULL));
 	/* A bound endpoint is not given an IPv4 address. */
 	EXPECT_EQ(-EINVAL, bindx(fd, port_of(fd), "::1", NULL, NULL));
+	EXPECT_EQ(-EINVAL, bindx(fd, port_of(fd), PIN6, NULL, NULL));
 	EXPECT_EQ(3, local_addrs(fd, NULL));
+	close(fd);
+
+	/* The task names the IPv4 address too, after the program has added it. */
+	fd = dual_socket(2);
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(0, bindx(fd, 0, PIN6, PIN4, NULL));
+	EXPECT_EQ(2, local_addrs(fd, NULL));
 	close(fd);
 	policy->leave = 0;
 
@@ -6323,6 +6342,17 @@ TEST_F(hooks, source_of_any)
 		EXPECT_TRUE(has_ip(fd, families[i].any));
 		close(fd);
 	}
+	/* Nor that of a TCP socket at a group, which is hashed by its address. */
+	policy->netns = 0;
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "239.1.1.1", 0)));
+	policy->netns = self->net.cookie;
+	self->skel->bss->bind_result = 0;
+	EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER4, 9)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-EINVAL, self->skel->bss->bind_result);
+	close(fd);
 }
 
 /* bpf_bind() to the address already bound is not refused. */

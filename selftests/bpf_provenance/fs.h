@@ -58,8 +58,8 @@ void fs_stall(bool stall);
 off_t fs_stalled_read(void);
 
 /*
- * The number of reads that the server of FS_FUSE has received. It takes requests in
- * their order: all reads that were sent before a call that waits for it are counted.
+ * The number of reads that the server of FS_FUSE, or a similar one, has received. It takes
+ * requests in their order: all reads that were sent before a call that waits for it are counted.
  */
 unsigned int fuse_reads(void);
 

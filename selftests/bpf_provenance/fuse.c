@@ -101,6 +101,7 @@ static void serve(int dev, enum own_fs fs)
 	};
 	struct fuse_entry_out entry = { .entry_valid = 3600, .attr_valid = 3600 };
 	struct fuse_attr_out attr = { .attr_valid = 3600 };
+	struct fuse_statfs_out statfs = {};
 	/* A stalled device does not read from the page cache. */
 	struct fuse_open_out opened = {
 		.open_flags = fs == FS_STALLING || fs == FS_FUSE_SILENT ? FOPEN_DIRECT_IO :
@@ -142,6 +143,13 @@ static void serve(int dev, enum own_fs fs)
 			n = pread(content, data, rd->size < MAX_READ ? rd->size : MAX_READ,
 				  rd->offset);
 			reply(dev, in->unique, n < 0 ? EIO : 0, data, n < 0 ? 0 : n);
+			break;
+		case FUSE_STATFS:
+			/* For bpfprov, which opens files of known file systems only. */
+			if (fs == FS_FUSE_SLOW)
+				reply(dev, in->unique, 0, &statfs, sizeof(statfs));
+			else
+				reply(dev, in->unique, ENOSYS, NULL, 0);
 			break;
 		case FUSE_FORGET:
 		case FUSE_BATCH_FORGET:

@@ -16,7 +16,8 @@
  * @pgoff: offset of @start in the file, in pages; see vma_start_pgoff()
  * @flags: vm_flags, without those that change under mmap_lock held for reading
  * @anon: vma_is_anonymous(), which a private mapping of /dev/zero is too
- * @file: the file that is mapped, or NULL. Not pinned: only to compare with
+ * @file: the file that is mapped, or NULL. Not pinned: to compare with, and to
+ *	read fields that vma_snapshot_stale() confirms afterwards
  * @inode: its inode, or NULL. Not pinned either: its memory stays until the
  *	RCU read-side section of the caller ends, but may become another inode's
  * @vma: where the fields were read, or NULL. Only for vma_snapshot_stale()

@@ -292,13 +292,13 @@ __bpf_kfunc_start_defs();
  *
  * Return: 0; -ENOENT: there is no such mapping, or, if @mm is 0, the task has no
  * user memory of its own (a kernel thread), or @addr is above ULONG_MAX; -EAGAIN:
- * the mapping is being changed, or, without a flag, nothing is mapped there while
- * other mappings are being changed. If this program runs on top of the writer, an
- * immediate retry can't help; -EINPROGRESS: none of the 64 mappings that one call looks
- * at matched: to continue, query the record's @end; -EINVAL: unknown @flags, or
- * @out__sz is too small; -E2BIG: @out__sz is larger than a page. With -E2BIG, nothing
- * is written to @out; with other errors, it is all zeros, except @mm and @seq with
- * -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
+ * the mapping is being changed, or, without PROCMAP_QUERY_COVERING_OR_NEXT_VMA,
+ * nothing is mapped there while other mappings are being changed. If this program runs
+ * on top of the writer, an immediate retry can't help; -EINPROGRESS: none of the 64
+ * mappings that one call looks at matched: to continue, query the record's @end;
+ * -EINVAL: unknown @flags, or @out__sz is too small; -E2BIG: @out__sz is larger than a
+ * page. With -E2BIG, nothing is written to @out; with other errors, it is all zeros,
+ * except @mm and @seq with -ENOENT, and @mm, @seq and @end with -EINPROGRESS.
  */
 __bpf_kfunc int bpf_task_vma_query(u64 addr, u64 flags, void *out, u32 out__sz)
 {

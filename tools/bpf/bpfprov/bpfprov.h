@@ -56,6 +56,10 @@ extern const char *command_name;
  */
 void say(const char *fmt, ...) __printf(1, 2);
 
+/* From hold_messages() on, say() prints nothing until release_messages(). */
+void hold_messages(void);
+void release_messages(void);
+
 /*
  * Are the capabilities in @caps, which ends with -1, effective? If not, print the missing
  * ones. CAP_SYS_ADMIN implies CAP_BPF and CAP_PERFMON.
@@ -96,7 +100,7 @@ int finish_output(FILE *f, const char *name);
 /*
  * Open the cgroup @name, a path or, if it begins with neither "/" nor ".", one below
  * /sys/fs/cgroup in the first place, and store the path in @path. Returns a descriptor, or -1
- * after printing the reason.
+ * after printing the reason: the root cgroup is refused.
  */
 int open_cgroup(const char *name, char *path, size_t size);
 

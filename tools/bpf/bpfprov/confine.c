@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,8 @@ static const char doc[] =
 	"ExecStartPre=+bpfprov confine --self --ip ADDR confines the cgroup at each start.\n"
 	"A second call replaces addresses and maps in one step. Sockets that are bound or\n"
 	"connected already are not changed: those that keep another address are listed.\n"
-	"Needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN.";
+	"Needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN. To list sockets of processes of other\n"
+	"users: CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.";
 
 static bool is_mapped(const __u32 ip[4])
 {
@@ -267,9 +269,6 @@ static const struct {
 	{ "policy", "policies" }, { "reverse", "reverse" }, { "local", "local" },
 };
 
-/* The ID of the root of the hierarchy. */
-#define ROOT_CGROUP	1
-
 struct hook {
 	struct bpf_program *prog;
 	bool there;		/* attached already */
@@ -327,7 +326,8 @@ static int check_safe(const char *dir, bool sticky)
  * Lock the directory of all confined cgroups, because policies of different cgroups must not
  * contradict each other. Check first that it is safe: another task may have made it, and have
  * the lock. Returns 0 and a descriptor in @lock, -1 if there is no directory; or an exit code
- * after printing the reason.
+ * after printing the reason. Messages are held until the lock has been released: their reader
+ * may be slow.
  */
 static int lock_all(bool make, int *lock)
 {
@@ -344,13 +344,14 @@ static int lock_all(bool make, int *lock)
 	if (flock(*lock, LOCK_EX)) {
 		rc = say_errno(CONFINE_DIR);
 		close(*lock);
+	} else {
+		hold_messages();
 	}
 	return rc;
 }
 
 /*
  * Block all signals while hooks are attached or detached: some of them alone are not a policy.
- * SIGPIPE, too: an error can be printed before it is undone.
  */
 static void block_signals(sigset_t *old)
 {
@@ -413,22 +414,23 @@ static int make_policy_map(const struct policy *p)
 	return fd;
 }
 
-static bool read_policy(int policies, struct policy *p)
+/* Read the current policy. The error is -EPROTO if another version of this program made it. */
+static int read_policy(int policies, struct policy *p)
 {
 	struct bpf_map_info info = {};
 	__u32 len = sizeof(info), zero = 0, id;
-	bool ok;
-	int fd;
+	int fd, err = 0;
 
 	if (bpf_map_lookup_elem(policies, &zero, &id))
-		return false;
+		return -errno;
 	fd = bpf_map_get_fd_by_id(id);
 	if (fd < 0)
-		return false;
-	ok = !bpf_map_get_info_by_fd(fd, &info, &len) && info.value_size == sizeof(*p) &&
-	     !bpf_map_lookup_elem(fd, &zero, p) && p->version == POLICY_VERSION;
+		return -errno;
+	if (bpf_map_get_info_by_fd(fd, &info, &len) || info.value_size != sizeof(*p) ||
+	    bpf_map_lookup_elem(fd, &zero, p) || p->version != POLICY_VERSION)
+		err = -EPROTO;
 	close(fd);
-	return ok;
+	return err;
 }
 
 /* Returns 0 if it was replaced: from then on, all attached hooks use @p. */
@@ -712,7 +714,7 @@ static bool policy_in(const char *dir, struct policy *p)
 	int policies = pinned(dir, "policy");
 	bool ok;
 
-	ok = policies >= 0 && read_policy(policies, p);
+	ok = policies >= 0 && !read_policy(policies, p);
 	if (policies >= 0)
 		close(policies);
 	p->cgroup[sizeof(p->cgroup) - 1] = 0;
@@ -851,7 +853,9 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		goto close_lock;
 	}
 	bpf_program__set_autoload(skel->progs.autobind, has_feature(AUTOBIND));
-	bpf_program__set_autoload(skel->progs.ingress, p->allowed);
+	/* One that is attached stays, and may be of another version. */
+	bpf_program__set_autoload(skel->progs.ingress,
+				  p->allowed || is_attached(dir, "ingress"));
 	/* For a libbpf that does not have its section. */
 	bpf_program__set_type(skel->progs.autobind, BPF_PROG_TYPE_CGROUP_SOCK_ADDR);
 	bpf_program__set_expected_attach_type(skel->progs.autobind, BPF_CGROUP_INET_AUTOBIND);
@@ -881,11 +885,14 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	 * after it find it in the map.
 	 */
 	if (policies >= 0) {
-		if (!read_policy(policies, &old)) {
+		err = read_policy(policies, &old);
+		if (err == -EPROTO)
 			say("%s was confined by another version of this program: --remove first",
 			    env.cgroup);
+		else if (err)
+			say("the current policy: %s", strerror(-err));
+		if (err)
 			goto destroy;
-		}
 		keep_old(p, &old);
 		for (i = 0; i < HOOKS; i++) {
 			hooks[i].old = hooks[i].there && old.hooks != p->hooks;
@@ -896,10 +903,15 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			say("replacing the policy: %s", strerror(-err));
 			goto destroy;
 		}
-		for (i = 0; i < ARRAY_LEN(maps); i++)
+		for (i = 0; i < ARRAY_LEN(maps) && !err; i++)
 			if (fds[i] >= 0)
-				bpf_map__reuse_fd(bpf_object__find_map_by_name(skel->obj, maps[i].map),
-						  fds[i]);
+				err = bpf_map__reuse_fd(bpf_object__find_map_by_name(skel->obj,
+										     maps[i].map),
+							fds[i]);
+		if (err) {
+			say("the maps of the hooks: %s", strerror(-err));
+			goto undo;
+		}
 	}
 	if (missing) {
 		err = confine_bpf__load(skel);
@@ -933,10 +945,17 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	rc = BPFPROV_OK;
 	goto destroy;
 undo:
+	/* It may have all the descriptors and memory that this process can get. */
+	confine_bpf__destroy(skel);
+	skel = NULL;
 	if (policies < 0)
 		remove_dir(dir);
 	else
-		replace_policy(policies, &old);
+		err = replace_policy(policies, &old);
+	if (policies >= 0 && err) {
+		say("%s keeps the new policy: %s", env.cgroup, strerror(-err));
+		rc = BPFPROV_FAILED;
+	}
 destroy:
 	confine_bpf__destroy(skel);
 	for (i = 0; i < ARRAY_LEN(maps); i++)
@@ -944,10 +963,13 @@ destroy:
 			close(fds[i]);
 close_lock:
 	close(lock);
+	/* A signal may end it before they are printed, but only if the reader is slow. */
+	if (poll(&(struct pollfd){ STDERR_FILENO, POLLOUT }, 1, 0) > 0)
+		release_messages();
 	sigprocmask(SIG_SETMASK, &signals, NULL);
+	release_messages();
 	if (rc)
 		return rc;
-	/* Without the lock: the reader of stderr may be slow. */
 	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
 	if (!env.self)
 		say("lasts until the cgroup is removed (systemd: when the unit stops); %s", REMAKE);
@@ -1090,6 +1112,7 @@ static int show(int lock, const char *dir, const char *id)
 		s.rc = each_confined(show_dir, &s) ?: s.rc;
 	if (lock >= 0)
 		close(lock);
+	release_messages();
 	if (!s.f || finish_output(s.f, "the policies")) {
 		s.rc = BPFPROV_FAILED;
 	} else {
@@ -1118,25 +1141,51 @@ static int was_confined(void *ctx, const char *dir, const char *id)
 static int own_cgroup(char *path, size_t size)
 {
 	static const char control[] = "/.control";
-	FILE *f = fopen("/proc/self/cgroup", "r");
-	char line[CGROUP_PATH - 16];
-	size_t len;
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	char *line = NULL;
+	size_t len, room = 0;
 
 	*path = 0;
-	while (f && fgets(line, sizeof(line), f)) {
-		/* Skip a path that is too long for a policy. */
-		len = strcspn(line, "\n");
-		if (strncmp(line, "0::/", 4) || !line[len])
-			continue;
-		line[len] = 0;
-		snprintf(path, size, CGROUPFS "%s", line + 3);
+	/* Lines as a whole: a part of a long path may look like another line. */
+	while (f && getline(&line, &room, f) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		/* A path that is too long for a policy is not found. */
+		if (!strncmp(line, "0::/", 4) &&
+		    (size_t)snprintf(path, size, CGROUPFS "%s", line + 3) >= size)
+			*path = 0;
 	}
+	free(line);
 	if (f)
 		fclose(f);
 	len = strlen(path);
 	if (len > strlen(control) && !strcmp(path + len - strlen(control), control))
 		path[len - strlen(control)] = 0;
 	return *path ? 0 : -1;
+}
+
+/*
+ * Is this process in the cgroup, or in the child in which systemd starts helpers? The path
+ * in /proc/self/cgroup is relative to the root of the cgroup namespace, and another root may
+ * be mounted at CGROUPFS.
+ */
+static bool is_member(int cgroup)
+{
+	static const char * const names[] = { "cgroup.threads", ".control/cgroup.threads" };
+	bool found = false;
+	int i, fd, tid;
+	FILE *f;
+
+	for (i = 0; i < 2 && !found; i++) {
+		fd = openat(cgroup, names[i], O_RDONLY | O_CLOEXEC);
+		f = fd < 0 ? NULL : fdopen(fd, "r");
+		while (f && !found && fscanf(f, "%d", &tid) == 1)
+			found = tid == gettid();
+		if (f)
+			fclose(f);
+		else if (fd >= 0)
+			close(fd);
+	}
+	return found;
 }
 
 /*
@@ -1175,12 +1224,6 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 		close(cgroup);
 		return -2;
 	}
-	/* Whatever its name is, in whatever namespace: "" or "/" comes from an unset variable. */
-	if (st.st_ino == ROOT_CGROUP) {
-		say("%s: this is the root cgroup, which has all processes", name);
-		close(cgroup);
-		return -2;
-	}
 	path[len] = 0;
 	snprintf(id, id_size, "%llu", (unsigned long long)st.st_ino);
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
@@ -1214,7 +1257,7 @@ int cmd_confine(int argc, char **argv)
 		return BPFPROV_FAILED;
 	if (env.self) {
 		if (own_cgroup(own, sizeof(own))) {
-			say("this process is not in a cgroup v2");
+			say("this process is not in a cgroup v2, or its path is too long");
 			return BPFPROV_GONE;
 		}
 		env.cgroup = own;
@@ -1225,6 +1268,12 @@ int cmd_confine(int argc, char **argv)
 	cgroup = find_cgroup(path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
 	if (cgroup == -2)
 		return BPFPROV_GONE;
+	if (env.self && !is_member(cgroup)) {
+		say("this process is not in %s: " CGROUPFS
+		    " has another root than its cgroup namespace", path);
+		close(cgroup);
+		return BPFPROV_GONE;
+	}
 	if (!env.show && !env.remove) {
 		if (cgroup < 0) {
 			say("there is no cgroup %s", env.cgroup);
@@ -1243,6 +1292,7 @@ int cmd_confine(int argc, char **argv)
 	if (lock < 0 || access(dir, F_OK)) {
 		if (lock >= 0)
 			close(lock);
+		release_messages();
 		if (cgroup >= 0 && each_confined(was_confined, path) < 0)
 			say("%s is not confined: it was made again since; %s", env.cgroup, REMAKE);
 		else
@@ -1255,8 +1305,9 @@ int cmd_confine(int argc, char **argv)
 	remove_dir(dir);
 	sigprocmask(SIG_SETMASK, &signals, NULL);
 	rc = access(dir, F_OK) ? BPFPROV_OK : BPFPROV_FAILED;
+	close(lock);
+	release_messages();
 	if (rc)
 		say("%s: not all could be removed", dir);
-	close(lock);
 	return rc;
 }

@@ -295,17 +295,20 @@ static void give_up(int pid)
 	data.given_up++;
 }
 
-/* Is it time to end sampling? */
+/* Is it time to end sampling? The first signal ends it. */
 static bool is_over(void)
 {
-	return exiting() || (data.end && clock_ns(CLOCK_MONOTONIC) >= data.end);
+	uint64_t time = clock_ns(CLOCK_MONOTONIC);
+
+	if (exiting() && (!data.end || time < data.end))
+		data.end = time;
+	return data.end && time >= data.end;
 }
 
-/* Is it over for so long that no lookup is begun any more? */
+/* Is it over for so long that no lookup is begun, and no record read, any more? */
 static bool is_late(void)
 {
-	return data.end &&
-	       clock_ns(CLOCK_MONOTONIC) >= data.end + TIME_LATE * NSEC_PER_SEC;
+	return is_over() && clock_ns(CLOCK_MONOTONIC) >= data.end + TIME_LATE * NSEC_PER_SEC;
 }
 
 static bool is_valid(const struct reply *r)
@@ -349,25 +352,36 @@ struct walk {
 	bool in_vain;	/* do not search it for files */
 };
 
+/* Likewise, the lookups of the mmap records that are read at a time. */
+static struct walk records;
+
 static struct walk walk_of(int pid)
 {
 	return (struct walk){ .pid = pid, .serial = ++lookups.serial ?: ++lookups.serial };
 }
 
-static int walk_find(struct walk *w, uint64_t addr, enum which which, struct mapping *v)
+/* Each reply can be in time, and all of them together take hours: is the time for them over? */
+static bool is_spent(struct walk *w)
 {
 	uint64_t time = clock_ns(CLOCK_MONOTONIC);
+
+	if (!w->end)
+		w->end = time + apart_limit(&lookups.apart) * 1000000ULL;
+	if (time < w->end)
+		return false;
+	w->err = -ETIMEDOUT;
+	lookups.apart.vain += apart_limit(&lookups.apart);
+	return true;
+}
+
+static int walk_find(struct walk *w, uint64_t addr, enum which which, struct mapping *v)
+{
 	static struct request q;
 	static struct reply r;
 
 	if (w->err)
 		return w->err;
-	/* Each reply can be in time, and all of them together take hours. */
-	if (!w->end)
-		w->end = time + apart_limit(&lookups.apart) * 1000000;
-	if (time >= w->end) {
-		w->err = -ETIMEDOUT;
-		lookups.apart.vain += apart_limit(&lookups.apart);
+	if (is_spent(w)) {
 		give_up(w->pid);
 		return w->err;
 	}
@@ -510,6 +524,10 @@ static void read_mmap2(const struct perf_event_header *h)
 	 */
 	if (!r->ino || !add_path((const uint8_t *)&key, 0, r->filename, pid, &key))
 		return;
+	if (records.err || is_spent(&records)) {
+		data.given_up++;
+		return;
+	}
 	q.pid = pid;
 	q.addr = r->addr;
 	q.end = r->addr + r->len;
@@ -558,10 +576,30 @@ static void read_record(void *ctx, const struct perf_event_header *h, const stru
 		texts_end(&data.texts, &t, id->time);
 }
 
+static bool must_stop(void)
+{
+	return interrupted() || is_late();
+}
+
 void frames_read_records(void)
 {
 	data.read_at = clock_ns(CLOCK_MONOTONIC);
+	data.rings.stop = must_stop;
+	records = (struct walk){};
 	rings_read(&data.rings, read_record, NULL);
+}
+
+static void count_record(void *ctx, const struct perf_event_header *h, const struct ring_id *id)
+{
+	data.lost_records += (h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_BPF_EVENT ||
+			      h->type == PERF_RECORD_KSYMBOL) && id->time < data.end;
+}
+
+void frames_count_lost(void)
+{
+	data.rings.stop = NULL;
+	rings_read(&data.rings, count_record, NULL);
+	data.lost_records += rings_lost(&data.rings);
 }
 
 static struct file_key key_of(const struct mapping *v)

@@ -69,8 +69,14 @@ extern struct profile data;
 /* Before sampling: find loaded BPF programs, and the files of @pid, or of all processes. */
 void frames_scan(int pid);
 
-/* Read the records in the rings. */
+/*
+ * Read the records in the rings. It leaves those that it does not reach in ten seconds after the
+ * end of sampling, or after a second signal.
+ */
 void frames_read_records(void);
+
+/* At the end: count the records that did not fit into the rings, and those that were left. */
+void frames_count_lost(void);
 
 /*
  * Take a struct sample, for ring_buffer__new(). Returns -EINTR while sampling if the user

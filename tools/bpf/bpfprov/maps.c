@@ -7,6 +7,7 @@
  * are opened through /proc/PID/map_files. Either may wait for a FUSE server that does not
  * answer, so it is done in a child process.
  */
+#include <ctype.h>
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,7 +87,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		}
 		errno = 0;
 		addr = strtoull(arg, &end, 16);
-		if (errno || end == arg || *end || *arg == '-')
+		/* strtoull() skips blanks, and takes a sign. */
+		if (errno || *end || !isxdigit((unsigned char)*arg))
 			argp_error(state, "%s is not a hexadecimal address", arg);
 		if (!env.addrs)
 			env.addrs = calloc(state->argc, sizeof(*env.addrs));
@@ -240,9 +243,22 @@ int live_thread(int pid)
 	return live;
 }
 
+bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Not by the states of its threads: it can have thousands of zombies. */
 bool process_ended(int pid)
 {
-	return strchr("ZX", state_of(live_thread(pid)));
+	int fd = syscall(SYS_pidfd_open, pid, 0);
+	bool ended = fd < 0 || has_ended(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return ended;
 }
 
 /* As the process sees it: its symbolic links must not lead out of its root directory. */

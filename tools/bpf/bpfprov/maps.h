@@ -63,7 +63,13 @@ bool is_path_here(int pid);
  */
 int live_thread(int pid);
 
-/* Has the process ended? A zombie has. True if @pid is -1. */
+/*
+ * Has the process ended? It has if all of its threads are zombies, and no tracer has to reap one
+ * of them.
+ */
+bool has_ended(int pidfd);
+
+/* Likewise. True if @pid is -1. */
 bool process_ended(int pid);
 
 /*

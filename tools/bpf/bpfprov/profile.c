@@ -15,12 +15,13 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <poll.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,6 +68,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		env.pid = parse_number(state, arg, "--pid", 1, INT32_MAX);
 		return 0;
 	case 'G':
+		if (!*arg)
+			argp_error(state, "--cgroup: the name is empty");
 		env.cgroup = arg;
 		return 0;
 	case 'a':
@@ -79,6 +82,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		env.seconds = parse_number(state, arg, "--duration", 1, 1000000000);
 		return 0;
 	case 'o':
+		if (!*arg)
+			argp_error(state, "--output: the name is empty");
 		env.output = arg;
 		return 0;
 	case OPT_FORMAT:
@@ -121,6 +126,18 @@ static bool find_path(int fd, const struct stat *st, char *path, size_t size)
 }
 
 /*
+ * Did another user make this FIFO, to get the profile? fs.protected_fifos does not apply to
+ * /proc/self/fd. A pipe of the shell belongs to another user, too, as with sudo.
+ */
+static bool is_fifo_of_others(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISFIFO(st->st_mode) && st->st_uid != geteuid() &&
+	       !(!fstatfs(fd, &fs) && fs.f_type == PIPEFS_MAGIC);
+}
+
+/*
  * Write to a temporary file that is renamed at the end, so that a full disk does not
  * destroy an old profile. Returns NULL after printing the reason. @is_new: env.output was made, and
  * is empty.
@@ -160,6 +177,11 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 		say("%s: %s", env.output, strerror(err));
 		return NULL;
 	}
+	if (old >= 0 && is_fifo_of_others(old, &st)) {
+		say("%s: this is a FIFO of another user", env.output);
+		close(old);
+		return NULL;
+	}
 	if (old >= 0 && S_ISREG(st.st_mode) && find_path(old, &st, target, sizeof(target))) {
 		env.output = target;
 		*is_new = created;
@@ -190,29 +212,26 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 	return f;
 }
 
-static int write_output(FILE *out, const char *temp)
+/* @temp becomes "" if that file is kept. */
+static int write_output(FILE *out, char *temp)
 {
-	int rc = BPFPROV_OK;
+	int rc = BPFPROV_OK, err;
 
 	profile_write(out, env.json, env.hz);
 	if (finish_output(out, env.output ? env.output : "standard output"))
 		rc = BPFPROV_FAILED;
 	if (*temp && rc == BPFPROV_OK && rename(temp, env.output)) {
-		say("%s: %s", env.output, strerror(errno));
+		err = errno;
+		/* The reader of stderr may be slow, and the user interrupt that. */
+		unlink_when_killed("");
+		say("%s: %s: the profile is in %s", env.output, strerror(err), temp);
+		*temp = 0;
 		rc = BPFPROV_FAILED;
 	}
 	return rc;
 }
 
 /* --- the process ------------------------------------------------------------------ */
-
-/* Has the process ended? A zombie has. */
-static bool has_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return poll(&p, 1, 0) > 0;
-}
 
 /* Was the cgroup removed, and perhaps made again? Then it has no processes any more. */
 static bool is_removed(int cgroup, const char *path)
@@ -348,6 +367,7 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 		  int cgroup, const char *path, double *seconds, double *cpu)
 {
 	double start, next = 0, t;
+	uint64_t end;
 	struct ring_buffer *rb;
 	bool gone = false, removed = false, tty = isatty(STDERR_FILENO);
 
@@ -385,17 +405,20 @@ static int sample(struct profile_bpf *skel, struct bpf_link **links, int cpus, i
 	*seconds = clock_ns(CLOCK_MONOTONIC) / 1e9 - start;
 	detach(links, cpus);
 	data.sampling = false;
-	data.end = clock_ns(CLOCK_MONOTONIC);
+	/* It may have ended before: after @seconds, or at the first signal. */
+	end = clock_ns(CLOCK_MONOTONIC);
+	if (!data.end || end < data.end)
+		data.end = end;
 	frames_read_records();
 	ring_buffer__consume(rb);
-	data.lost_records = rings_lost(&data.rings);
+	frames_count_lost();
 	*cpu = frames_cpu_time() - *cpu;
 	frames_end();
 	ring_buffer__free(rb);
 	return 0;
 }
 
-static int run(FILE *out, const char *temp, int pidfd)
+static int run(FILE *out, char *temp, int pidfd)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,

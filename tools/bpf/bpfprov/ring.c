@@ -148,7 +148,7 @@ static void ring_read(struct rings *rs, struct ring *r, ring_fn fn, void *ctx)
 	struct ring_id id;
 	size_t at, first;
 
-	while (tail < head) {
+	while (tail < head && !(rs->stop && rs->stop())) {
 		at = tail & (r->size - 1);
 		/* Records are a multiple of 8 bytes long, so a header never wraps. */
 		h = (struct perf_event_header *)(data + at);

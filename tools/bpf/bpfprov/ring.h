@@ -16,6 +16,7 @@ struct rings {
 	uint8_t *record;	/* room for the longest one */
 	bool has_lost;		/* the kernel has PERF_FORMAT_LOST */
 	uint64_t lost;		/* of each PERF_RECORD_LOST that was read */
+	bool (*stop)(void);	/* rings_read() asks it before each record; NULL: read all */
 };
 
 /* Appended to each record by attr.sample_id_all with RING_SAMPLE_TYPE. */
@@ -50,7 +51,7 @@ typedef void (*ring_fn)(void *ctx, const struct perf_event_header *h, const stru
  */
 uint64_t rings_lost(const struct rings *r);
 
-/* Call @fn for each record in the rings. */
+/* Call @fn for each record in the rings, until @r->stop() returns true: the others stay there. */
 void rings_read(struct rings *r, ring_fn fn, void *ctx);
 
 #endif

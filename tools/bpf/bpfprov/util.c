@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -20,6 +21,27 @@ static int signals;
 static char unlink_path[PATH_MAX];
 
 const char *command_name;
+
+/* Messages that are printed later; NULL: at once. */
+static FILE *held;
+static char *held_text;
+static size_t held_size;
+
+void hold_messages(void)
+{
+	held = open_memstream(&held_text, &held_size);
+}
+
+void release_messages(void)
+{
+	FILE *f = held;
+
+	held = NULL;
+	if (f && !fclose(f))
+		fputs(held_text, stderr);
+	free(held_text);
+	held_text = NULL;
+}
 
 void say(const char *fmt, ...)
 {
@@ -35,7 +57,7 @@ void say(const char *fmt, ...)
 	va_end(ap);
 	/* Print it at once: other processes may write there, too. */
 	f = open_memstream(&line, &size);
-	to = f ?: stderr;
+	to = f ?: held ?: stderr;
 	fprintf(to, "bpfprov%s%s: ", command_name ? " " : "", command_name ?: "");
 	/* The mark of a warning has colours. Nothing else in it may change a terminal. */
 	snprintf(mark, sizeof(mark), "%sreduced:%s", colour(stderr, YELLOW), colour(stderr, PLAIN));
@@ -46,7 +68,7 @@ void say(const char *fmt, ...)
 	print_clean(to, rest);
 	fputc('\n', to);
 	if (f && !fclose(f))
-		fputs(line, stderr);
+		fputs(line, held ?: stderr);
 	free(line);
 }
 
@@ -378,6 +400,9 @@ const char *colour(FILE *f, enum colour c)
 	return seq[c];
 }
 
+/* The inode of the root of the hierarchy, whatever its name is, in whatever namespace. */
+#define ROOT_CGROUP	1
+
 /* The descriptor of a cgroup v2 at @path; or -1 with errno, ENOTSUP if it is not one. */
 static int try_cgroup(const char *path)
 {
@@ -395,6 +420,7 @@ static int try_cgroup(const char *path)
 int open_cgroup(const char *name, char *path, size_t size)
 {
 	int fd, err = 0;
+	struct stat st;
 	bool is_path;
 
 	if ((size_t)snprintf(path, size, CGROUPFS "/%s", name) >= size) {
@@ -414,5 +440,11 @@ int open_cgroup(const char *name, char *path, size_t size)
 		say("%s is not a cgroup v2", name);
 	else if (fd < 0)
 		say("there is no cgroup %s", name);
+	/* "" or "/" comes from an unset variable. */
+	if (fd >= 0 && !fstat(fd, &st) && st.st_ino == ROOT_CGROUP) {
+		say("%s: this is the root cgroup, which has all processes", name);
+		close(fd);
+		return -1;
+	}
 	return fd;
 }

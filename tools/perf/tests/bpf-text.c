@@ -1050,6 +1050,7 @@ struct test_tool {
 	struct perf_tool tool;
 	u64 addr;
 	bool found;
+	int bpf[16];	/* of each type */
 };
 
 static int find_sample(const struct perf_tool *tool, union perf_event *event __maybe_unused,
@@ -1176,17 +1177,32 @@ static int take_addr(const struct perf_tool *tool, union perf_event *event,
 	return 0;
 }
 
-/* perf inject --aslr has only KSYMBOL records, regardless of the file's attributes. */
+/* Counts the records. */
+static int take_bpf(const struct perf_tool *tool, union perf_event *event,
+		    struct perf_sample *sample __maybe_unused,
+		    struct machine *machine __maybe_unused)
+{
+	struct test_tool *tt = container_of(tool, struct test_tool, tool);
+
+	tt->bpf[event->bpf.type]++;
+	return 0;
+}
+
+/*
+ * perf inject --aslr keeps no record with an address, except for KSYMBOL: also none of a
+ * later kernel, regardless of the file's attributes.
+ */
 static int __test_aslr(struct fixture *f)
 {
 	struct test_tool tt = {};
 	struct perf_tool *tool;
 	union perf_event event;
 	u64 first, second;
-	int err;
+	int err, type;
 
 	perf_tool__init(&tt.tool, /*ordered_events=*/true);
 	tt.tool.ksymbol = take_addr;
+	tt.tool.bpf = take_bpf;
 	tool = aslr_tool__new(&tt.tool);
 	TEST_ASSERT_VAL("tool", tool);
 
@@ -1199,11 +1215,47 @@ static int __test_aslr(struct fixture *f)
 	ksymbol_event(&event, ADDR, 2 * LEN, "bpf_prog_b", false);
 	err = err ?: tool->ksymbol(tool, &event, &f->sample, &f->machine);
 	second = tt.addr;
+	for (type = 0; type < (int)ARRAY_SIZE(tt.bpf); type++) {
+		subprog_event(&event, type, 5, 0, ADDR, LEN, 1, "bpf_prog_a");
+		err = err ?: tool->bpf(tool, &event, &f->sample, &f->machine);
+	}
 	aslr_tool__delete(tool);
 
+	for (type = 0; type < (int)ARRAY_SIZE(tt.bpf); type++) {
+		TEST_ASSERT_EQUAL("records of BPF programs", tt.bpf[type],
+				  (type == PERF_BPF_EVENT_PROG_LOAD ||
+				   type == PERF_BPF_EVENT_PROG_UNLOAD));
+	}
 	TEST_ASSERT_VAL("events", !err);
 	TEST_ASSERT_VAL("addresses", first && second && first != ADDR && second != ADDR);
 	TEST_ASSERT_VAL("another program", first != second);
+	return TEST_OK;
+}
+
+/* perf can't read the start of the kernel: its map covers all addresses. */
+static int __test_kernel_map(struct fixture *f)
+{
+	struct addr_location al;
+	struct map *map;
+
+	TEST_ASSERT_VAL("map", !add_kernel_map(f, 0, ~0ULL, "kernel"));
+	map = maps__find(machine__kernel_maps(&f->machine), ADDR);
+	TEST_ASSERT_VAL("map", map);
+	map__set_mapping_type(map, MAPPING_TYPE__IDENTITY);
+	f->machine.vmlinux_map = map;
+
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR, LEN, "bpf_prog_a", false));
+	addr_location__init(&al);
+	f->sample.ip = ADDR + 1;
+	TEST_ASSERT_VAL("sample", !machine__resolve(&f->machine, &al, &f->sample));
+	TEST_ASSERT_VAL("symbol", al.sym);
+	TEST_ASSERT_VAL("unload", !ksymbol(f, ADDR, LEN, "bpf_prog_a", true));
+	TEST_ASSERT_VAL("load", !ksymbol(f, ADDR + LEN, LEN, "bpf_prog_b", false));
+	TEST_ASSERT_VAL("forgotten", known(f, ADDR + 1, "kernel", 0, 0));
+	TEST_ASSERT_VAL("loaded", known(f, ADDR + LEN, "bpf_prog_b", 0, 0));
+	/* perf top shows the sample. */
+	TEST_ASSERT_VAL("name", !strcmp(al.sym->name, "bpf_prog_a"));
+	addr_location__exit(&al);
 	return TEST_OK;
 }
 
@@ -1310,6 +1362,18 @@ TEXT_TEST(no_resolve, true)
 TEXT_TEST(full_in_tool, true)
 TEXT_TEST(aslr, true)
 TEXT_TEST(prog_info, true)
+
+static int test__kernel_map(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
+{
+	const unsigned short saved = symbol_conf.priv_size;
+	int ret;
+
+	/* Too large for the caches of malloc(): a new symbol has the address of a freed one. */
+	symbol_conf.priv_size = 0xfff8;
+	ret = run(__test_kernel_map, false);
+	symbol_conf.priv_size = saved;
+	return ret;
+}
 
 #ifdef HAVE_LIBBPF_SUPPORT
 static const char kallsyms[] =
@@ -1572,6 +1636,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Unloaded text in tools that look for it by themselves", no_resolve),
 	TEST_CASE("Lost records in tools that handle them by themselves", full_in_tool),
 	TEST_CASE("Unloaded text in perf inject --aslr", aslr),
+	TEST_CASE("Symbols in the map of the kernel", kernel_map),
 	TEST_CASE_REASON("Addresses of bpf_prog_info", prog_info, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized images", images, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized name of a program", name,

@@ -35,7 +35,10 @@ DEFINE_BUILD_ID_EVENT(build_id_hit);
 DEFINE_BUILD_ID_EVENT(build_id_miss);
 /* An entry was added (@err is 0), or could not be added (-EAGAIN). */
 DEFINE_BUILD_ID_EVENT(build_id_fill);
-/* The entry was removed: the file is opened for write, or the inode is evicted. */
+/*
+ * The entry was removed: the file is opened for write, FIDEDUPERANGE changes its blocks, or
+ * the inode is evicted.
+ */
 DEFINE_BUILD_ID_EVENT(build_id_invalidate);
 
 #endif /* _TRACE_BUILD_ID_H */
