@@ -33,6 +33,7 @@
 #include <linux/kcmp.h>
 #include <linux/membarrier.h>
 #include <linux/netlink.h>
+#include <linux/sched.h>
 #include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
@@ -5648,6 +5649,113 @@ TEST_F_TIMEOUT(maps, hung_server, 120)
 	tool_free(&t);
 	for (i = 0; i < HUNG_MAPPINGS; i++)
 		munmap(page[i], 4096);
+	EXPECT_EQ(0, unmount_copy(&m));
+}
+
+static bool read_is_stalled(void)
+{
+	double end = now() + 20 * timeout_scale();
+
+	while (fs_stalled_read() < 0 && now() < end)
+		sched_yield();
+	return fs_stalled_read() >= 0;
+}
+
+static bool map_at(char *at, const char *file)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	void *page = mmap(at, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+
+	close(fd);
+	return page == at;
+}
+
+/*
+ * "maps" has read the lines of two mappings, and waits for the build ID of the first, when another
+ * file is mapped in place of the second. It does not print the build ID of that file.
+ */
+TEST_F_TIMEOUT(maps, mapped_over, 120)
+{
+	/* The lowest mappings are in the first lines, which are read at once. */
+	char *low = (char *)0x10000, dir[PATH_MAX - 64], other[PATH_MAX], line[PATH_MAX];
+	struct mounted m;
+	struct tool t;
+	int err;
+
+	err = mount_copy(&m, FS_STALLING, false);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_STALLING));
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(other, sizeof(other), "%s/other", dir);
+	ASSERT_EQ(0, copy_file("/proc/self/exe", other));
+	ASSERT_TRUE(map_at(low, m.file));
+	ASSERT_TRUE(map_at(low + 4096, "/proc/self/exe"));
+	ASSERT_TRUE(drop_header(m.file));
+	fs_stall(true);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("maps", "--no-query", PID(getpid()))));
+	EXPECT_TRUE(read_is_stalled());
+	EXPECT_TRUE(map_at(low + 4096, other));
+	fs_stall(false);
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	ASSERT_NE(NULL, find_line(t.out, "00011000-00012000 ", "/bpfprov_cli", line, sizeof(line)));
+	EXPECT_NE(NULL, strstr(line, " - ")) TH_LOG("%s", line);
+	/* Control. */
+	ASSERT_NE(NULL, find_line(t.out, "00010000-00011000 ", m.file, line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(line, " - ")) TH_LOG("%s", line);
+	tool_free(&t);
+	munmap(low, 2 * 4096);
+	unlink(other);
+	rmdir(dir);
+	EXPECT_EQ(0, unmount_copy(&m));
+}
+
+/*
+ * A process ends while "maps" waits for a build ID, and another one gets its PID. The mappings of
+ * that one are not printed.
+ */
+TEST_F_TIMEOUT(maps, reused_pid, 120)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD, .set_tid_size = 1 };
+	char *low = (char *)0x10000, line[PATH_MAX];
+	struct mounted m;
+	struct tool t;
+	pid_t pid, again;
+	int err;
+
+	err = mount_copy(&m, FS_STALLING, false);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_STALLING));
+	ASSERT_EQ(0, err);
+	ASSERT_TRUE(map_at(low, m.file));
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	munmap(low, 4096);
+	ASSERT_TRUE(drop_header(m.file));
+	fs_stall(true);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("maps", "--no-query", PID(pid))));
+	EXPECT_TRUE(read_is_stalled());
+	end_process(pid);
+	args.set_tid = (uintptr_t)&pid;
+	again = syscall(SYS_clone3, &args, sizeof(args));
+	if (!again) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	EXPECT_EQ(pid, again);
+	/* It waits for ten seconds, and then in a second child process, without build IDs. */
+	EXPECT_TRUE(ends_within(&t, 60));
+	fs_stall(false);
+	end_process(again);
+	EXPECT_EQ(GONE, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, "has ended")) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, find_line(t.out, "[stack]", "", line, sizeof(line)));
+	tool_free(&t);
 	EXPECT_EQ(0, unmount_copy(&m));
 }
 

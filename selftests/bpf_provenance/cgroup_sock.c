@@ -1400,6 +1400,12 @@ static bool error_of_fault(const struct cell *c, int err)
 	}
 }
 
+/* inet_listen() chooses the port; SCTP has a listen() of its own. */
+static bool is_inet_listen(const struct cell *c)
+{
+	return c->op == LISTEN && !is_sctp(c->proto);
+}
+
 /* A socket that closes immediately, with a short timeout. */
 static int make_abrupt_socket(const struct cell *c)
 {
@@ -1411,7 +1417,7 @@ static int make_abrupt_socket(const struct cell *c)
 	if (fd >= 0 && server_type(c->proto) == SOCK_STREAM &&
 	    (setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) ||
 	     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)) ||
-	     (c->op == LISTEN && !is_sctp(c->proto) &&
+	     (is_inet_listen(c) &&
 	      setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one))))) {
 		close(fd);
 		return -1;
@@ -1455,7 +1461,7 @@ static int fail_cell(struct __test_metadata *_metadata, FIXTURE_DATA(fail_nth) *
 			}
 			/* This resets the address that programs chose, and no port may stay. */
 			a.sa.sa_family = AF_UNSPEC;
-			if (c->op == LISTEN && !is_sctp(c->proto))
+			if (is_inet_listen(c))
 				EXPECT_EQ(0, connect(fd, &a.sa, sizeof(a)));
 			err = do_op(c, fd, port);
 			EXPECT_EQ(0, err)

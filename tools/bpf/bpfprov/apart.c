@@ -25,8 +25,6 @@
 /* A signal right before poll() does not interrupt it: hence a short timeout. */
 #define TIME_POLL	100
 
-#define NSEC_PER_MSEC	1000000ULL
-
 static int alive_fd = -1;
 static rlim_t base, mapped;	/* bytes: of the child when it began, of files */
 static rlim_t before;		/* bytes: of the child when apart_allow() was called */

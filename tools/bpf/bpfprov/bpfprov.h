@@ -116,6 +116,7 @@ bool interrupted(void);
 void interrupt_at_once(void);
 void unlink_when_killed(const char *path);
 
+#define NSEC_PER_MSEC	1000000ULL
 #define NSEC_PER_SEC	1000000000ULL
 uint64_t clock_ns(clockid_t clock);
 

@@ -366,7 +366,7 @@ static bool is_spent(struct walk *w)
 	uint64_t time = clock_ns(CLOCK_MONOTONIC);
 
 	if (!w->end)
-		w->end = time + apart_limit(&lookups.apart) * 1000000ULL;
+		w->end = time + apart_limit(&lookups.apart) * NSEC_PER_MSEC;
 	if (time < w->end)
 		return false;
 	w->err = -ETIMEDOUT;

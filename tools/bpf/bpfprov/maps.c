@@ -498,11 +498,52 @@ static bool is_empty(struct maps *m)
 	return getline(&m->line, &m->size, m->f) < 0;
 }
 
+/* Does the process have the file of @v mapped there, as when @v was read? */
+static bool is_still_mapped(int pid, const struct mapping *v)
+{
+	static struct mapping now;
+	struct maps m;
+	bool same;
+
+	if (maps_open(&m, pid, true))
+		return false;
+	m.no_id = true;
+	same = !maps_find(&m, v->start, MAP_AT, &now) && now.start == v->start &&
+	       now.end == v->end && now.inode == v->inode && now.dev_major == v->dev_major &&
+	       now.dev_minor == v->dev_minor;
+	maps_close(&m);
+	return same;
+}
+
+/*
+ * Since @v was read, another file may have been mapped there. stat() reports another device on
+ * btrfs and overlayfs, so there the text is read again.
+ */
+static size_t build_id_of_line(int pid, struct mapping *v)
+{
+	const struct file_key key = {
+		.ino = v->inode, .dev_major = v->dev_major, .dev_minor = v->dev_minor,
+	};
+	char file[80];
+	struct stat st;
+	size_t len = 0;
+	int fd;
+
+	snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", pid, v->start, v->end);
+	fd = open_file(0, file, NULL, false);
+	if (fd < 0)
+		return 0;
+	if ((!fstat(fd, &st) && is_key(&st, &key)) || is_still_mapped(pid, v))
+		len = fd_build_id(fd, v->build_id);
+	close(fd);
+	return len;
+}
+
 /* The same from the text of /proc/PID/maps. */
 static int read_text(struct maps *m, uint64_t addr, enum which which, struct mapping *v)
 {
-	char file[80], *p;
 	int name = 0;
+	char *p;
 
 	if (!m->f)
 		m->f = fdopen(m->fd, "r");
@@ -532,12 +573,7 @@ static int read_text(struct maps *m, uint64_t addr, enum which which, struct map
 		*p = '\n';
 		memmove(p + 1, p + 4, strlen(p + 4) + 1);
 	}
-	v->build_id_len = 0;
-	if (v->inode && !m->no_id) {
-		snprintf(file, sizeof(file), "/proc/%d/map_files/%llx-%llx", m->pid,
-			 v->start, v->end);
-		v->build_id_len = file_build_id(0, file, NULL, v->build_id);
-	}
+	v->build_id_len = v->inode && !m->no_id ? build_id_of_line(m->pid, v) : 0;
 	return 0;
 }
 
@@ -737,6 +773,7 @@ static void send_mappings(int fd, void *ctx)
 /* Print the mappings. Returns the exit code. */
 static int list(bool *text)
 {
+	int pidfd = syscall(SYS_pidfd_open, env.pid, 0);
 	static struct found f;
 	int err, rc = BPFPROV_OK;
 	struct apart a = {};
@@ -774,6 +811,12 @@ static int list(bool *text)
 			continue;
 		}
 		*text = f.text;
+		/* From then on, the PID may be that of another one. Kernels before 5.3 have no pidfd. */
+		if ((!f.err || f.err == -ENOENT) && has_ended(pidfd)) {
+			say("process %ld has ended", env.pid);
+			rc = BPFPROV_GONE;
+			break;
+		}
 		if (f.err == -ENOENT && !env.count)
 			break;
 		if (f.err && f.err != -ENOENT) {
@@ -797,6 +840,8 @@ static int list(bool *text)
 		failed = false;
 	}
 	apart_end(&a);
+	if (pidfd >= 0)
+		close(pidfd);
 	return rc;
 }
 
