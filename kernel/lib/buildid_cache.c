@@ -522,14 +522,14 @@ static struct file *get_file_at(struct mm_struct *mm, unsigned long addr)
 /*
  * Reading ahead can wait: for memory, for locks of the file system, and for the
  * blocks with the map of the file. A task must not wait for that because it was
- * sampled, so a worker does it. A work item that is queued holds an mm_struct,
- * which does not prevent unmounting; one that reads holds only the file.
+ * sampled, so a worker does it. It holds the file and not the mm_struct: if the
+ * task exits, its memory and its other files must not wait for this read.
  */
 struct build_id_ahead {
 	struct work_struct work;
-	struct mm_struct *mm;		/* by mmgrab() */
-	unsigned long addr;
-	loff_t pos;			/* in the file at @addr */
+	struct file *file;
+	struct mem_cgroup *memcg;	/* of the task, for the pages */
+	loff_t pos;
 };
 
 /* The maximum number of workers that unresponsive storage can occupy. */
@@ -540,45 +540,24 @@ static atomic_t nr_ahead;
 static void ahead_work(struct work_struct *work)
 {
 	struct build_id_ahead *ahead = container_of(work, struct build_id_ahead, work);
-	struct mem_cgroup *memcg, *old;
-	struct file *file;
+	struct mem_cgroup *old = set_active_memcg(ahead->memcg);
 
-	if (!mmget_not_zero(ahead->mm))
-		goto out;
-	file = get_file_at(ahead->mm, ahead->addr);
-	memcg = get_mem_cgroup_from_mm(ahead->mm);
 	/*
-	 * If the task exits, its memory and its other files must not wait for this read,
-	 * nor this read for them: exit_aio() waits for requests of any file system.
+	 * Not by read(), which would set the access time and change the state of the
+	 * file's readahead. A page that is cached in part is skipped by readahead.
 	 */
-	mmput_async(ahead->mm);
-	/* By now another file may be mapped there, on any file system. */
-	if (file && cacheable_inode(file_inode(file))) {
-		old = set_active_memcg(memcg);
-		/*
-		 * Not by read(), which would set the access time and change the
-		 * state of the file's readahead. A page that is cached in part is
-		 * skipped by readahead.
-		 */
-		filemap_start_read(file, ahead->pos);
-		vfs_fadvise(file, ahead->pos, 1, POSIX_FADV_WILLNEED);
-		set_active_memcg(old);
-	}
-	mem_cgroup_put(memcg);
+	filemap_start_read(ahead->file, ahead->pos);
+	vfs_fadvise(ahead->file, ahead->pos, 1, POSIX_FADV_WILLNEED);
+	set_active_memcg(old);
+	mem_cgroup_put(ahead->memcg);
 	/* Put it now: fput() would defer the last put. */
-	if (file)
-		__fput_sync(file);
-out:
-	mmdrop(ahead->mm);
+	__fput_sync(ahead->file);
 	kfree(ahead);
 	atomic_dec(&nr_ahead);
 }
 
-/*
- * Queues reading ahead of the page at @pos of the file that is mapped at @addr. If that
- * fails, the next miss tries again.
- */
-static void read_ahead(unsigned long addr, loff_t pos)
+/* Queues reading ahead of the page at @pos. If that fails, the next miss tries again. */
+static void read_ahead(struct file *file, loff_t pos)
 {
 	struct build_id_ahead *ahead;
 
@@ -588,9 +567,8 @@ static void read_ahead(unsigned long addr, loff_t pos)
 	if (!ahead)
 		goto later;
 	INIT_WORK(&ahead->work, ahead_work);
-	mmgrab(current->mm);
-	ahead->mm = current->mm;
-	ahead->addr = addr;
+	ahead->file = get_file(file);
+	ahead->memcg = get_mem_cgroup_from_mm(current->mm);
 	ahead->pos = pos;
 	queue_work(system_dfl_wq, &ahead->work);
 	return;
@@ -624,7 +602,7 @@ static void fill_at(unsigned long addr)
 		err = build_id_read(&page_cache, build_id, &len);
 		fill_end(e, err, build_id, len);
 		if (err == -EFAULT)
-			read_ahead(addr, page_cache.missing);
+			read_ahead(file, page_cache.missing);
 	}
 	fput(file);
 }

@@ -878,12 +878,15 @@ TEST_F(maps, control_characters)
 	check_map_name(_metadata, "\033[2Jx\177", "/\\033[2Jx\\177", "/\\u001b[2Jx\\u007f\"");
 }
 
-/* U+009B is CSI, as ESC [ is, and so is the byte 0x9b without UTF-8. U+00E4 is a letter. */
+/*
+ * U+009B is CSI, as ESC [ is, and so is the byte 0x9b without UTF-8. U+00E4 is a letter. U+202E
+ * reverses the text after it.
+ */
 TEST_F(maps, control_characters_8bit)
 {
-	check_map_name(_metadata, "\302\2332J\2332K\303\244\177",
-		       "/\\302\\2332J\\2332K\303\244\\177",
-		       "/\\u009b2J\\ufffd2K\303\244\\u007f\"");
+	check_map_name(_metadata, "\302\2332J\2332K\303\244\177\342\200\256",
+		       "/\\302\\2332J\\2332K\303\244\\177\\342\\200\\256",
+		       "/\\u009b2J\\ufffd2K\303\244\\u007f\\u202e\"");
 }
 
 /*
@@ -3085,6 +3088,37 @@ static const char *bound_in_unit(struct tool *t, char **first, int *rc)
 	return got;
 }
 
+static int count_files(const char *dir)
+{
+	struct dirent *e;
+	DIR *d = opendir(dir);
+	int n = 0;
+
+	while (d && (e = readdir(d)))
+		n += *e->d_name != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/*
+ * Confines the cgroup until its policy is the only one. The kernel detaches the hooks of removed
+ * cgroups some time later, and then their policies are removed.
+ */
+static bool becomes_the_only_one(char *cgroup)
+{
+	double end = now() + 20 * timeout_scale();
+	struct tool t;
+	int left;
+
+	do {
+		tool_run(&t, ARGS("confine", cgroup, "--ip", ADDR1));
+		tool_free(&t);
+		left = count_files("/sys/fs/bpf/bpfprov");
+	} while (left != 1 && now() < end);
+	return left == 1;
+}
+
 /* The cgroup is removed and recreated, as by systemd at every restart of a unit. */
 TEST_F(confine, made_again)
 {
@@ -3116,9 +3150,45 @@ TEST_F(confine, made_again)
 	tool_free(&t);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--show")));
 	tool_free(&t);
-	/* The policy of the previous one was removed. */
+	/* The policy of the previous one is removed. */
+	EXPECT_TRUE(becomes_the_only_one(UNIT));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show")));
 	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--remove")));
+	tool_free(&t);
+	cgroup_leave(UNIT);
+}
+
+/* Likewise, and a socket of the first cgroup remains, as in the descriptor store of systemd. */
+TEST_F(confine, kept_socket)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t len = sizeof(a);
+	char text[INET_ADDRSTRLEN];
+	int cgroup, fd, i;
+	struct tool t;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" UNIT, 0755));
+		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--ip", ADDR1)))
+			TH_LOG("%s", t.errors);
+		tool_free(&t);
+		if (i)
+			break;
+		cgroup = cgroup_enter(UNIT);
+		ASSERT_LE(0, cgroup);
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		close(cgroup);
+		cgroup_leave(UNIT);
+	}
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "--show")));
+	EXPECT_NE(NULL, strstr(t.out, "the cgroup is gone")) TH_LOG("%s", t.out);
+	tool_free(&t);
+	EXPECT_EQ(0, bind(fd, (void *)&a, sizeof(a)));
+	EXPECT_EQ(0, getsockname(fd, (void *)&a, &len));
+	EXPECT_STREQ(ADDR1, inet_ntop(AF_INET, &a.sin_addr, text, sizeof(text)));
+	close(fd);
+	EXPECT_TRUE(becomes_the_only_one(UNIT));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT, "--remove")));
 	tool_free(&t);
 	cgroup_leave(UNIT);
@@ -3130,7 +3200,8 @@ TEST_F(confine, made_again)
  */
 TEST_F(confine, name_in_directory)
 {
-	char dir[PATH_MAX - 64], exe[PATH_MAX], tool[PATH_MAX], link[PATH_MAX];
+	char dir[PATH_MAX - 64], exe[PATH_MAX], tool[PATH_MAX], link[PATH_MAX], id[32];
+	struct stat st;
 	struct tool t;
 	int old;
 
@@ -3156,6 +3227,24 @@ TEST_F(confine, name_in_directory)
 	tool_free(&t);
 	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
 
+	/* Nor a name or an ID for which there is no cgroup below /sys/fs/cgroup. */
+	ASSERT_EQ(0, symlink("/sys/fs/cgroup/" UNIT, UNIT "none"));
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", UNIT "none", "--ip", ADDR2)))
+		TH_LOG("the link was followed");
+	tool_free(&t);
+	unlink(UNIT "none");
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" UNIT "none", 0755));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT "none", "--ip", ADDR1)));
+	tool_free(&t);
+	ASSERT_EQ(0, stat("/sys/fs/cgroup/" UNIT "none", &st));
+	snprintf(id, sizeof(id), "%llu", (unsigned long long)st.st_ino);
+	EXPECT_EQ(0, rmdir("/sys/fs/cgroup/" UNIT "none"));
+	ASSERT_EQ(0, symlink("/sys/fs/cgroup/" CGROUP, id));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", id, "--remove"))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	unlink(id);
+	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+
 	/* Control: this is a path, which leads to the other cgroup. */
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "./" CGROUP, "--ip", ADDR2)))
 		TH_LOG("%s", t.errors);
@@ -3179,27 +3268,12 @@ TEST_F(confine, name_in_directory)
 	rmdir(dir);
 }
 
-static int count_files(const char *dir)
-{
-	struct dirent *e;
-	DIR *d = opendir(dir);
-	int n = 0;
-
-	while (d && (e = readdir(d)))
-		n += *e->d_name != '.';
-	if (d)
-		closedir(d);
-	return n;
-}
-
 /* Cgroups with other paths each time are confined and removed: their policies are removed. */
 TEST_F(confine, removed)
 {
 	static const char * const names[] = { UNIT "1", UNIT "2" };
-	double end = now() + 20 * timeout_scale();
 	char path[64];
 	struct tool t;
-	int left;
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(names); i++) {
@@ -3209,13 +3283,7 @@ TEST_F(confine, removed)
 		tool_free(&t);
 		EXPECT_EQ(0, rmdir(path));
 	}
-	/* The kernel detaches the hooks some time later. */
-	do {
-		EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
-		tool_free(&t);
-		left = count_files("/sys/fs/bpf/bpfprov");
-	} while (left != 1 && now() < end);
-	EXPECT_EQ(1, left);
+	EXPECT_TRUE(becomes_the_only_one(CGROUP));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", "--show"))) TH_LOG("%s", t.errors);
 	tool_free(&t);
 }

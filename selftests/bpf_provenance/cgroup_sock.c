@@ -6359,6 +6359,18 @@ TEST_F(hooks, source_of_any)
 	EXPECT_EQ(EPERM, errno);
 	EXPECT_EQ(-EINVAL, self->skel->bss->bind_result);
 	close(fd);
+	/* Nor that of a UDP socket at a broadcast address: in a VRF, the pin can be one. */
+	policy->netns = 0;
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "127.255.255.255", 0)));
+	policy->netns = self->net.cookie;
+	policy->pin4 = a.in.sin_addr.s_addr;
+	self->skel->bss->bind_result = 0;
+	EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, PEER4, 9)));
+	EXPECT_EQ(EPERM, errno);
+	EXPECT_EQ(-EINVAL, self->skel->bss->bind_result);
+	close(fd);
 }
 
 /* bpf_bind() to the address already bound is not refused. */

@@ -696,12 +696,24 @@ static bool is_gone(const char *dir, const char *id, const struct policy *p)
 	return is_detached(dir);
 }
 
+/* Is there a policy of the cgroup at this path? */
+static bool is_confined(const char *path)
+{
+	char dir[64];
+	struct stat st;
+
+	if (stat(path, &st))
+		return false;
+	snprintf(dir, sizeof(dir), CONFINE_DIR "/%llu", (unsigned long long)st.st_ino);
+	return !access(dir, F_OK);
+}
+
 static enum state state_of(const char *dir, const char *id, const struct policy *p)
 {
 	size_t i;
 
 	if (is_gone(dir, id, p))
-		return access(p->cgroup, F_OK) ? REMOVED : REMADE;
+		return access(p->cgroup, F_OK) || is_confined(p->cgroup) ? REMOVED : REMADE;
 	for (i = 0; i < HOOKS; i++)
 		if (is_hook_missing(dir, i, p))
 			return NOT_WHOLE;
@@ -776,8 +788,10 @@ static int check_other(void *ctx, const char *dir, const char *id)
 	if (!policy_in(dir, &other))
 		return 0;
 	state = state_of(dir, id, &other);
-	if ((state == REMADE && !strcmp(other.cgroup, path)) ||
-	    (state == REMOVED && find_id(strtoull(id, NULL, 10)) == ESTALE && is_detached(dir))) {
+	/* Sockets that still exist keep the hooks, also after the service has started again. */
+	if (((state == REMADE && !strcmp(other.cgroup, path)) ||
+	     (state == REMOVED && find_id(strtoull(id, NULL, 10)) == ESTALE)) &&
+	    is_detached(dir)) {
 		remove_dir(dir);
 		return 0;
 	}
@@ -1209,7 +1223,7 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 	if (*digits && !digits[strspn(digits, "0123456789")] && !access(dir, F_OK)) {
 		snprintf(path, size, CGROUPFS "/%s", name);
 		/* A cgroup's name can consist of digits. */
-		if (digits != name || (access(name, F_OK) && access(path, F_OK)))
+		if (digits != name || access(path, F_OK))
 			return -1;
 	}
 	cgroup = open_cgroup(name, path, size);

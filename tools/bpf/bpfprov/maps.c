@@ -209,15 +209,16 @@ bool is_path_here(int pid)
 /* The state of a task, as in /proc/PID/stat; 'X' if it has ended. */
 static char state_of(int pid)
 {
-	char path[32], line[128], *end = NULL;
+	char path[32], text[128] = "", *end;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	f = fopen(path, "re");
 	if (!f)
 		return 'X';
-	if (fgets(line, sizeof(line), f))
-		end = strrchr(line, ')');
+	/* Not a line: the name of a task can have a newline. No field after it has a bracket. */
+	text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+	end = strrchr(text, ')');
 	fclose(f);
 	return end && end[1] ? end[2] : 'X';
 }
@@ -498,34 +499,40 @@ static bool is_empty(struct maps *m)
 	return getline(&m->line, &m->size, m->f) < 0;
 }
 
-/* Does the process have the file of @v mapped there, as when @v was read? */
-static bool is_still_mapped(int pid, const struct mapping *v)
+/* The inode number in /proc/PID/maps, since Linux 5.14; 0 before that. */
+static unsigned long long inode_of(int fd)
 {
-	static struct mapping now;
-	struct maps m;
-	bool same;
+	unsigned long long ino = 0;
+	char path[40], line[128];
+	FILE *f;
 
-	if (maps_open(&m, pid, true))
-		return false;
-	m.no_id = true;
-	same = !maps_find(&m, v->start, MAP_AT, &now) && now.start == v->start &&
-	       now.end == v->end && now.inode == v->inode && now.dev_major == v->dev_major &&
-	       now.dev_minor == v->dev_minor;
-	maps_close(&m);
-	return same;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "ino: %llu", &ino);
+	if (f)
+		fclose(f);
+	return ino;
 }
 
-/*
- * Since @v was read, another file may have been mapped there. stat() reports another device on
- * btrfs and overlayfs, so there the text is read again.
- */
-static size_t build_id_of_line(int pid, struct mapping *v)
+/* Does the line @v describe this file? */
+static bool is_file_of_line(int fd, const struct mapping *v)
 {
 	const struct file_key key = {
 		.ino = v->inode, .dev_major = v->dev_major, .dev_minor = v->dev_minor,
 	};
-	char file[80];
 	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	return is_key(&st, &key) ||
+	       (has_other_device(fd) && (st.st_ino == key.ino || inode_of(fd) == key.ino));
+}
+
+/* Since @v was read, another file may have been mapped there. */
+static size_t build_id_of_line(int pid, struct mapping *v)
+{
+	char file[80];
 	size_t len = 0;
 	int fd;
 
@@ -533,7 +540,7 @@ static size_t build_id_of_line(int pid, struct mapping *v)
 	fd = open_file(0, file, NULL, false);
 	if (fd < 0)
 		return 0;
-	if ((!fstat(fd, &st) && is_key(&st, &key)) || is_still_mapped(pid, v))
+	if (is_file_of_line(fd, v))
 		len = fd_build_id(fd, v->build_id);
 	close(fd);
 	return len;
@@ -610,6 +617,20 @@ static bool is_of_file(const struct mapping *v, const uint8_t id[BUILD_ID_MAX], 
 	return v->build_id_len && !memcmp(padded, id, sizeof(padded));
 }
 
+static bool may_be(int fd, const struct file_key *key)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (is_key(&st, key) || has_other_device(fd)) && !is_reused(fd, key);
+}
+
+static bool has_build_id(int fd, const uint8_t id[BUILD_ID_MAX])
+{
+	uint8_t own[BUILD_ID_MAX] = {};
+
+	return fd_build_id(fd, own) && !memcmp(own, id, sizeof(own));
+}
+
 /* Open the file that is mapped there, if it is the one that open_mapped() searches. */
 static int open_range(struct maps *m, uint64_t start, uint64_t end,
 		      const uint8_t id[BUILD_ID_MAX], bool by_key)
@@ -624,7 +645,7 @@ static int open_range(struct maps *m, uint64_t start, uint64_t end,
 	memcpy(&key, id, sizeof(key));
 	/* Check that it was not replaced in between, or the inode used again. */
 	if (fd >= 0 && (maps_find(m, start, MAP_AT, &v) || !is_of_file(&v, id, by_key) ||
-			(by_key && is_reused(fd, &key)))) {
+			(by_key ? !may_be(fd, &key) : !has_build_id(fd, id)))) {
 		close(fd);
 		fd = -1;
 	}
@@ -770,12 +791,22 @@ static void send_mappings(int fd, void *ctx)
 		 (env.count ? w->at < env.count : !f.err));
 }
 
+/* Of a process or a thread, or -1. Threads since 6.9, with PIDFD_THREAD. */
+static int pidfd_of(int pid)
+{
+	int fd;
+
+	if (!is_own_proc())
+		return -1;
+	fd = syscall(SYS_pidfd_open, pid, 0);
+	return fd < 0 ? syscall(SYS_pidfd_open, pid, O_EXCL) : fd;
+}
+
 /* Print the mappings. Returns the exit code. */
 static int list(bool *text)
 {
-	int pidfd = syscall(SYS_pidfd_open, env.pid, 0);
 	static struct found f;
-	int err, rc = BPFPROV_OK;
+	int pidfd = pidfd_of(env.pid), err, rc = BPFPROV_OK;
 	struct apart a = {};
 	struct walk w = {};
 	bool failed = false;
@@ -811,7 +842,7 @@ static int list(bool *text)
 			continue;
 		}
 		*text = f.text;
-		/* From then on, the PID may be that of another one. Kernels before 5.3 have no pidfd. */
+		/* From then on, the PID may be that of another one. */
 		if ((!f.err || f.err == -ENOENT) && has_ended(pidfd)) {
 			say("process %ld has ended", env.pid);
 			rc = BPFPROV_GONE;

@@ -334,6 +334,24 @@ static int utf8_len(const unsigned char *s)
 	return len;
 }
 
+/* The character at @s, whose UTF-8 has @len bytes. */
+static unsigned int code_point(const char *s, int len)
+{
+	static const unsigned char first[] = { 0x7f, 0x1f, 0x0f, 0x07 };
+	unsigned int c = *s & first[len - 1];
+
+	while (--len)
+		c = c << 6 | (*++s & 0x3f);
+	return c;
+}
+
+/* Also those that change the direction of text, and so the order of what a line shows. */
+static bool is_control(unsigned int c)
+{
+	return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 int char_len(const char *s, enum char_type *type)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -343,7 +361,7 @@ int char_len(const char *s, enum char_type *type)
 	/* Terminals may take the single bytes 0x80 to 0x9f as U+0080 to U+009F. */
 	if (!len)
 		*type = CHAR_INVALID;
-	else if (*p < ' ' || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0))
+	else if (is_control(code_point(s, len)))
 		*type = CHAR_CONTROL;
 	return len ? len : 1;
 }
@@ -361,7 +379,7 @@ void json_string(FILE *f, const char *s)
 		else if (type == CHAR_INVALID)
 			fputs("\\ufffd", f);
 		else if (type == CHAR_CONTROL)
-			fprintf(f, "\\u%04x", (unsigned char)s[len - 1]);
+			fprintf(f, "\\u%04x", code_point(s, len));
 		else
 			fwrite(s, 1, len, f);
 	}
@@ -427,13 +445,13 @@ int open_cgroup(const char *name, char *path, size_t size)
 		say("%.40s...: a path of less than %zu bytes is needed", name, size);
 		return -1;
 	}
-	/* A name is not searched in the current directory first: another user may own that. */
+	/* A name is not searched in the current directory: another user may own that. */
 	is_path = *name == '/' || *name == '.';
 	snprintf(path, size, is_path ? "%s" : CGROUPFS "/%s", name);
 	fd = try_cgroup(path);
-	if (fd < 0) {
+	if (fd < 0 && is_path) {
 		err = errno;
-		snprintf(path, size, is_path ? CGROUPFS "/%s" : "%s", name);
+		snprintf(path, size, CGROUPFS "/%s", name);
 		fd = try_cgroup(path);
 	}
 	if (fd < 0 && (err == ENOTSUP || errno == ENOTSUP))
