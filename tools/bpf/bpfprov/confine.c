@@ -619,6 +619,7 @@ enum state {
 	CONFINED,
 	NOT_WHOLE,	/* the cgroup exists, but a hook is not attached */
 	REMADE,		/* it was removed, and another cgroup has its path */
+	REPLACED,	/* likewise, and that one is confined: sockets of the first may exist */
 	REMOVED,
 };
 
@@ -712,8 +713,11 @@ static enum state state_of(const char *dir, const char *id, const struct policy 
 {
 	size_t i;
 
-	if (is_gone(dir, id, p))
-		return access(p->cgroup, F_OK) || is_confined(p->cgroup) ? REMOVED : REMADE;
+	if (is_gone(dir, id, p)) {
+		if (access(p->cgroup, F_OK))
+			return REMOVED;
+		return is_confined(p->cgroup) ? REPLACED : REMADE;
+	}
 	for (i = 0; i < HOOKS; i++)
 		if (is_hook_missing(dir, i, p))
 			return NOT_WHOLE;
@@ -789,14 +793,14 @@ static int check_other(void *ctx, const char *dir, const char *id)
 		return 0;
 	state = state_of(dir, id, &other);
 	/* Sockets that still exist keep the hooks, also after the service has started again. */
-	if (((state == REMADE && !strcmp(other.cgroup, path)) ||
+	if ((((state == REMADE || state == REPLACED) && !strcmp(other.cgroup, path)) ||
 	     (state == REMOVED && find_id(strtoull(id, NULL, 10)) == ESTALE)) &&
 	    is_detached(dir)) {
 		remove_dir(dir);
 		return 0;
 	}
 	/* Paths of different namespaces cannot be compared. */
-	if (state == REMOVED || state == REMADE || !is_here(id, &other))
+	if (state == REMOVED || state == REMADE || state == REPLACED || !is_here(id, &other))
 		return 0;
 	if (is_below(path, other.cgroup) && allows_more(&env.policy, &other)) {
 		say("%s, which is above, is confined to other addresses: nothing could be bound",
@@ -1046,6 +1050,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	print_clean(f, p.cgroup);
 	fprintf(f, "%s (id %s)%s\n", colour(stdout, PLAIN), id,
 		state == REMOVED ? ": the cgroup is gone" :
+		state == REPLACED ? ": for sockets of an earlier cgroup with this path" :
 		state == REMADE ? ": not confined: the cgroup was removed and made again" :
 		state == NOT_WHOLE ? ": not confined: a hook is not attached" : "");
 	if (p.has_ip4) {

@@ -842,8 +842,11 @@ static int list(bool *text)
 			continue;
 		}
 		*text = f.text;
-		/* From then on, the PID may be that of another one. */
-		if ((!f.err || f.err == -ENOENT) && has_ended(pidfd)) {
+		/*
+		 * From then on, the PID may be that of another one, whose files are in
+		 * map_files, and whose mappings a second child process finds.
+		 */
+		if ((f.text || w.failures) && (!f.err || f.err == -ENOENT) && has_ended(pidfd)) {
 			say("process %ld has ended", env.pid);
 			rc = BPFPROV_GONE;
 			break;
