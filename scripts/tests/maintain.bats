@@ -200,10 +200,15 @@ series_test()
 @test "series mail: base-commit of the given tree, the sender's sign-off, recipients, cover letter" {
 	made_series
 	maintainer_tree "$HOME/theirs"
-	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" -v2
+	printf 'Changes since v1:\n- none\n' >"$PATCHES/series-a/changes.md"
+	# Neither the configuration of the user nor that of the tree changes the mails.
+	git -C "$HOME/theirs" config diff.noprefix true
+	printf '[format]\n\tattach\n\tsuffix = .txt\n' >"$HOME/gitconfig"
+	GIT_CONFIG_GLOBAL=$HOME/gitconfig GIT_AUTHOR_NAME=Other \
+		run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" -v2
 	[ "$status" = 0 ]
 	[[ $output == *"send-email --dry-run"*"a@maintainer.invalid"* ]]
-	cd "$BUILD/mail/series-a"
+	cd "$BUILD/mail/series-a/v2"
 	diff recipients - <<-EOF
 		Cc: "A Reviewer (Company)" <r@reviewer.invalid>
 		Cc: list@lists.invalid
@@ -215,6 +220,9 @@ series_test()
 	grep -q "^base-commit: $(git -C "$HOME/theirs" rev-parse HEAD)" v2-0000-cover-letter.patch
 	grep -q "^Subject: \[PATCH bpf v2 0/2\] lib: one thing" v2-0000-cover-letter.patch
 	grep -q "It does 1 thing" v2-0000-cover-letter.patch
+	grep -qx "Changes since v1:" v2-0000-cover-letter.patch
+	"$SCRIPTS/series" check
+	grep -q "^diff --git a/lib/a.c b/lib/a.c" v2-0001-*.patch
 	grep -q "^Signed-off-by[:] A Sender <sender@example.org>" v2-0001-*.patch
 	grep -q "^From: A Sender <sender@example.org>" v2-0001-*.patch
 	grep -qx "+M:	A Sender <sender@example.org>" v2-0002-*.patch
@@ -231,12 +239,83 @@ series_test()
 	"$SCRIPTS/series" export --series series-b
 	described series-b
 	"$SCRIPTS/series" mail series-b --tree "$HOME/theirs"
-	run grep -l MAINTAINERS "$BUILD"/mail/series-b/*.patch
+	run grep -l MAINTAINERS "$BUILD"/mail/series-b/v1/*.patch
 	[ "$status" = 1 ]
 	# Their tree is as before.
 	[ -z "$(git -C "$HOME/theirs" status --porcelain)" ]
 	[ "$(git -C "$HOME/theirs" rev-list --count HEAD)" = 1 ]
 	[ "$(git -C "$HOME/theirs" worktree list | wc -l)" = 1 ]
+}
+
+@test "series mail: dependencies that the tree has, later ones on top of earlier ones" {
+	made_series
+	# Two dependencies that change the same lines.
+	sed -i 's/return 22;/return 222;/' "$LINUX/lib/a.c"
+	commit "lib: Return 222"
+	"$SCRIPTS/series" export --series series-b
+	described series-b
+	echo "depends: series-a" >>"$PATCHES/series-b/header"
+	echo "int more;" >>"$LINUX/lib/b.c"
+	commit "lib: More"
+	"$SCRIPTS/series" export --series series-c
+	described series-c
+	echo "depends: series-b" >>"$PATCHES/series-c/header"
+	maintainer_tree "$HOME/theirs"
+	grep -E '^(selftests|series-a|series-b)/' "$PATCHES/series" | sed "s,^,$PATCHES/," |
+		xargs git -C "$HOME/theirs" am -q
+	git -C "$HOME/theirs" tag v7.3.5
+	run "$SCRIPTS/series" mail series-c --tree "$HOME/theirs"
+	[ "$status" = 0 ]
+	[[ $output == *"after 0 prerequisites"* ]]
+	run grep -q prerequisite "$BUILD/mail/series-c/v1/v1-0000-cover-letter.patch"
+	[ "$status" = 1 ]
+	# Merged, but not in this tree.
+	git -C "$HOME/theirs" checkout -q -b other v7.3.4
+	for s in selftests series-a series-b; do
+		echo "state: applied in v7.4" >>"$PATCHES/$s/header"
+	done
+	rm -r "$BUILD/mail"
+	run "$SCRIPTS/series" mail series-c --tree "$HOME/theirs"
+	[ "$status" = 0 ]
+	[[ $output == *"after 4 prerequisites"* ]]
+	sed -i '/^state:/d' "$PATCHES"/*/header
+	git -C "$HOME/theirs" checkout -q -b changed v7.3.5
+	# One that was changed when it was merged.
+	sed -i 's/return 222;/return 223;/' "$HOME/theirs/lib/a.c"
+	git -C "$HOME/theirs" commit -q -a -m changed
+	git -C "$HOME/theirs" tag v7.3.6
+	rm -r "$BUILD/mail"
+	run "$SCRIPTS/series" mail series-c --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"on which series-c depends, does not apply"* ]]
+	for s in selftests series-a series-b; do
+		echo "state: applied" >>"$PATCHES/$s/header"
+	done
+	"$SCRIPTS/series" mail series-c --tree "$HOME/theirs"
+}
+
+@test "series mail: a version is not overwritten, and a later one names its changes" {
+	made_series
+	maintainer_tree "$HOME/theirs"
+	"$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"v1 exists"*"-v2"* ]]
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" -v2
+	[ "$status" != 0 ]
+	[[ $output == *"changes.md"* ]]
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" -v2foo
+	[ "$status" = 2 ]
+	# get_maintainer.pl that finds nobody
+	echo '#!/bin/sh' >"$HOME/theirs/scripts/get_maintainer.pl"
+	rm -r "$BUILD/mail"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
+	[ "$status" != 0 ]
+	[[ $output == *"names no maintainer"* ]]
+	[ ! -e "$BUILD/mail/series-a/v1" ]
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" --branch "a b"
+	[ "$status" != 0 ]
+	[[ $output == *"cannot be the name of a branch"* ]]
 }
 
 @test "series mail: a tree that asks for Assisted-by gets it" {
@@ -251,7 +330,9 @@ series_test()
 	[ "$status" != 0 ]
 	[[ $output == *"--assisted-by"* ]]
 	"$SCRIPTS/series" mail series-a --tree "$HOME/theirs" --assisted-by "LLM sparse"
-	grep -q "^Assisted-by: LLM sparse" "$BUILD"/mail/series-a/v1-0001-*.patch
+	# The sign-off is the last trailer.
+	grep -A 1 "^Assisted-by: LLM sparse" "$BUILD"/mail/series-a/v1/v1-0001-*.patch |
+		grep -qx "Signed-off-by[:] A Sender <sender@example.org>"
 }
 
 @test "series mail: a commit that nobody else has, a sender without an address" {
