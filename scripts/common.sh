@@ -100,6 +100,19 @@ plain_git()
 		git -c core.autocrlf=false -c gc.auto=0 -c advice.detachedHead=false "$@"
 }
 
+# own_build: makes BUILD. Scripts remove files there by name, so it must be the default, or be
+# empty when it is first used.
+own_build()
+{
+	[ "$BUILD" = "$(realpath -m "$TOP/build")" ] || [ -e "$BUILD/.bpf-provenance" ] ||
+			[ -e "$LINUX/.git/series-source" ] || {
+		[ -z "$(ls -A "$BUILD" 2>/dev/null)" ] ||
+			die "BUILD=$BUILD has files that these scripts have not made: use an empty directory"
+		mkdir -p "$BUILD" && touch "$BUILD/.bpf-provenance"
+	} || die "cannot create $BUILD"
+	mkdir -p "$BUILD"
+}
+
 # worktree DIR COMMIT: make DIR a worktree of build/linux. COMMIT is checked out only if it is
 # created.
 worktree()
@@ -159,6 +172,7 @@ need()
 		die "missing host packages; as root on Debian: $apt"
 	fi
 	say "installing host packages: ${missing[*]} (DEPS=no refuses)"
+	own_build
 	mkdir -p "$BUILD/log"
 	# shellcheck disable=SC2086  # words on purpose
 	with_progress installed logged "$log" apt_install $apt ||

@@ -25,10 +25,11 @@ refuse_dirty()
 	fi
 }
 
-# unexported REV...: commits of these that are neither the base's nor exported.
+# unexported REV...: a commit of these that is neither the base's nor exported. An error is no
+# proof that there is none.
 unexported()
 {
-	plain_git -C "$LINUX" rev-list --max-count=1 "$@" --not base --glob="refs/series/*"
+	plain_git -C "$LINUX" rev-list --max-count=1 "$@" --not base --glob="refs/series/*" || echo unknown
 }
 
 # keep COMMIT: as a branch of its own.

@@ -299,6 +299,53 @@ setup() { sandbox; }
 	[ -f "$LINUX/lib/a.c" ]
 }
 
+@test "series: a BUILD that has files of others is refused" {
+	made_series
+	mv "$BUILD" "$HOME/ours"
+	mkdir -p "$BUILD"/{base,log}
+	echo precious >"$BUILD/base/precious"
+	for command in tree clean; do
+		run "$SCRIPTS/series" $command
+		[ "$status" != 0 ]
+		[[ $output == *"use an empty directory"* ]]
+	done
+	[ -f "$BUILD/base/precious" ]
+	# A clone of the user's beside files of ours.
+	git init -q "$HOME/ours/linux2"
+	rm -rf "$HOME/ours/linux"
+	mv "$HOME/ours/linux2" "$HOME/ours/linux"
+	BUILD=$HOME/ours LINUX=$HOME/ours/linux run "$SCRIPTS/series" clean
+	[ "$status" != 0 ]
+	[[ $output == *"was not made by these scripts"* ]]
+	[ -d "$HOME/ours/linux/.git" ]
+}
+
+@test "series: a base that is no longer that of KERNEL or of patches/BASE is refused" {
+	made_series
+	cp -r "$BATS_TEST_TMPDIR/linux-7.3.4" "$HOME/mine"
+	git -C "$HOME/mine" init -q
+	git -C "$HOME/mine" add -Af .
+	git -C "$HOME/mine" -c user.name=a -c user.email=a@b commit -q -m base
+	run env KERNEL="$HOME/mine" "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	sed -i 's/^version=.*/version=7.3.5/' "$PATCHES/BASE"
+	run "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	[[ $output == *"was made for Linux 7.3.4, patches/BASE has 7.3.5"* ]]
+	rm -rf "$BUILD"
+	cd "$HOME"
+	KERNEL=mine "$SCRIPTS/series" tree
+	KERNEL=$HOME/mine "$SCRIPTS/series" tree
+	run "$SCRIPTS/series" tree
+	[ "$status" = 0 ]
+	[[ $output == *"its base is a copy of KERNEL=$HOME/mine"* ]]
+	echo "int h;" >>"$HOME/mine/lib/b.c"
+	git -C "$HOME/mine" -c user.name=a -c user.email=a@b commit -q -a -m more
+	run env KERNEL="$HOME/mine" "$SCRIPTS/series" tree
+	[ "$status" != 0 ]
+	[[ $output == *"changed since"* ]]
+}
+
 @test "series: a checkout of a build/linux that is gone is made anew" {
 	made_series
 	common worktree "$BUILD/mutants" base
