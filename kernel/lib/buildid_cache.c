@@ -496,12 +496,13 @@ int build_id_fill_wait(struct file *file, unsigned char *build_id, __u32 *size)
 }
 
 /*
- * Returns the file that is mapped at @addr of @mm, with a reference, or NULL. It is
+ * Returns the file that is mapped at @addr of current, with a reference, or NULL. It is
  * taken from the mapping: overlayfs maps another file than was passed to mmap(), and
  * since the miss something else may have been mapped.
  */
-static struct file *get_file_at(struct mm_struct *mm, unsigned long addr)
+static struct file *get_file_at(unsigned long addr)
 {
+	struct mm_struct *mm = current->mm;
 	struct vm_area_struct *vma;
 	struct file *file = NULL;
 
@@ -592,7 +593,7 @@ static void fill_at(unsigned long addr)
 
 	if (!current->mm)
 		return;
-	file = get_file_at(current->mm, addr);
+	file = get_file_at(addr);
 	if (!file)
 		return;
 	/* With overlayfs, the file of a VMA is the one in the layer. */

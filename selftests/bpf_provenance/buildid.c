@@ -975,21 +975,32 @@ TEST_F(faults, busy_lock_irqs_off)
 	EXPECT_TRUE(is_valid(caller + STACK_FRAMES));
 }
 
+struct watched {
+	unsigned long returned;		/* system calls that have returned */
+	bool done;
+};
+
 /*
  * Crashes the kernel if a system call does not return within ten seconds, after a
  * backtrace of the CPU.
  */
-static void *watch_call(void *arg)
+static void *watch_calls(void *arg)
 {
-	bool *back = arg;
-	int i;
+	unsigned long returned, last = 0;
+	struct watched *w = arg;
+	int i = 0;
 
-	for (i = 0; i < 1000 && !__atomic_load_n(back, __ATOMIC_ACQUIRE); i++)
+	while (!__atomic_load_n(&w->done, __ATOMIC_ACQUIRE)) {
+		returned = __atomic_load_n(&w->returned, __ATOMIC_RELAXED);
+		i = returned == last ? i + 1 : 0;
+		last = returned;
+		if (i == 1000 * timeout_scale()) {
+			nmi_to_other_cpus();
+			write_value("/proc/sysrq-trigger", "c");
+			break;
+		}
 		usleep(10 * 1000);
-	if (i < 1000)
-		return NULL;
-	nmi_to_other_cpus();
-	write_value("/proc/sysrq-trigger", "c");
+	}
 	return NULL;
 }
 
@@ -1002,8 +1013,8 @@ static void *watch_call(void *arg)
  */
 TEST_F(faults, frozen_folio)
 {
+	struct watched w = {};
 	pthread_t watch;
-	bool back = false;
 	int i;
 
 #ifndef __x86_64__
@@ -1017,15 +1028,16 @@ TEST_F(faults, frozen_folio)
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, PAGE);
 	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_call, &back));
+	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_calls, &w));
 	ASSERT_EQ(0, pin_to_cpu(1));
 
 	for (i = 0; i < 1000 && READ_ONCE(self->skel->bss->removed) < FROZEN_READS; i++) {
 		READ_ONCE(*self->map);
 		syscall_called_from(self->map + 16, SYS_madvise, (long)self->map, PAGE,
 				    MADV_PAGEOUT);
+		__atomic_fetch_add(&w.returned, 1, __ATOMIC_RELAXED);
 	}
-	__atomic_store_n(&back, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&w.done, true, __ATOMIC_RELEASE);
 	pthread_join(watch, NULL);
 
 	EXPECT_EQ(FROZEN_READS, self->skel->bss->removed);
@@ -1046,8 +1058,8 @@ TEST_F(faults, collapsed_file)
 {
 	const size_t huge = 2 << 20;
 	struct bpf_stack_build_id *caller = &self->skel->bss->samples[0][1];
+	struct watched w = {};
 	pthread_t watch;
-	bool back = false;
 	struct stat st;
 	char *area;
 	long err;
@@ -1073,12 +1085,12 @@ TEST_F(faults, collapsed_file)
 			 MAP_SHARED | MAP_FIXED, self->fd, 0);
 	ASSERT_NE(MAP_FAILED, self->map);
 	ASSERT_EQ(0, pin_to_cpu(0));
-	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_call, &back));
+	ASSERT_EQ(0, pthread_create(&watch, NULL, watch_calls, &w));
 	ASSERT_EQ(0, pin_to_cpu(1));
 
 	err = syscall_called_from(self->map + PAGE + 16, SYS_madvise, (long)self->map, huge,
 				  MADV_COLLAPSE);
-	__atomic_store_n(&back, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&w.done, true, __ATOMIC_RELEASE);
 	pthread_join(watch, NULL);
 	munmap(area, 2 * huge);
 	self->map = MAP_FAILED;
@@ -2445,7 +2457,7 @@ static void pinned(struct __test_metadata *_metadata, FIXTURE_DATA(cache) *self,
 	unsigned char id[ID_SIZE];
 	char dir[256], path[300];
 	pthread_t thread;
-	int i;
+	int i, err;
 
 	/*
 	 * A server that never answers acts as a slow device. It must not inherit the file,
@@ -2455,8 +2467,10 @@ static void pinned(struct __test_metadata *_metadata, FIXTURE_DATA(cache) *self,
 	snprintf(path, sizeof(path), "%s/file", dir);
 	ASSERT_EQ(0, mkdir(dir, 0755));
 	ASSERT_EQ(0, fs_new_page(path));
-	if (fs_mount(FS_FUSE_HUNG, dir) == -EOPNOTSUPP)
+	err = fs_mount(FS_FUSE_HUNG, dir);
+	if (err == -EOPNOTSUPP)
 		SKIP(return, "%s", fs_needs(FS_FUSE));
+	ASSERT_EQ(0, err);
 
 	new_file(_metadata, &self->f, 256);
 	if (large)
@@ -2821,7 +2835,7 @@ TEST_F(cache, remapped)
 	void *result, *map;
 	pthread_t thread;
 	struct stat st;
-	int fd;
+	int fd, err;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs CPUs 0 and 1");
@@ -2830,8 +2844,10 @@ TEST_F(cache, remapped)
 	ASSERT_EQ(0, mkdir(dir, 0755));
 	ASSERT_EQ(0, fs_new_page(path));
 	/* The server must not inherit the file, which is open for write. */
-	if (fs_mount(FS_FUSE, dir) == -EOPNOTSUPP)
+	err = fs_mount(FS_FUSE, dir);
+	if (err == -EOPNOTSUPP)
 		SKIP(return, "%s", fs_needs(FS_FUSE));
+	ASSERT_EQ(0, err);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, fd);
 

@@ -109,6 +109,21 @@ long proc_status(pid_t pid, const char *field)
 	return value;
 }
 
+/* Returns 0 if the old value was written. */
+static int end_keeper(struct setting *s)
+{
+	int status = -1;
+
+	if (s->keeper <= 0)
+		return 0;
+	/* Closing is not enough: a child of the test may have this end open, too. */
+	if (write(s->pipe, "", 1) == 1)
+		waitpid(s->keeper, &status, 0);
+	close(s->pipe);
+	s->keeper = 0;
+	return status;
+}
+
 int setting_change(struct setting *s, const char *path, const char *value)
 {
 	int fd, pipes[2], err;
@@ -136,7 +151,9 @@ int setting_change(struct setting *s, const char *path, const char *value)
 		closefrom(STDERR_FILENO);
 		while (read(STDIN_FILENO, &c, 1) < 0 && errno == EINTR)
 			;
-		_exit(pwrite(STDOUT_FILENO, old, len, 0) != len);
+		/* Not pwrite(): files of debugfs cannot seek, and do not need to. */
+		lseek(STDOUT_FILENO, 0, SEEK_SET);
+		_exit(write(STDOUT_FILENO, old, len) != len);
 	}
 	/* Out of the process group that the harness kills, and before the change. */
 	err = s->keeper < 0 || setpgid(s->keeper, 0) ? -errno : 0;
@@ -144,20 +161,19 @@ int setting_change(struct setting *s, const char *path, const char *value)
 	close(fd);
 	s->pipe = pipes[1];
 	err = err ?: write_value(path, value);
+	/* The old value may be one that can no longer be written. */
 	if (err)
-		setting_restore(s);
+		end_keeper(s);
 	return err;
 }
 
 void setting_restore(struct setting *s)
 {
-	if (s->keeper <= 0)
-		return;
-	/* Closing is not enough: a child of the test may have this end open, too. */
-	if (write(s->pipe, "", 1) == 1)
-		waitpid(s->keeper, NULL, 0);
-	close(s->pipe);
-	s->keeper = 0;
+	/* The test fails, even in a teardown. */
+	if (end_keeper(s)) {
+		fprintf(stderr, "a setting was not restored\n");
+		abort();
+	}
 }
 
 bool may_end_kernel(void)

@@ -1446,8 +1446,8 @@ static void fuzz_walk(void)
 		fuzz_wrong(&rec, pages, err, __LINE__);
 }
 
-/* Common to NMIs and hard interrupts. */
-static void fuzz_look(void)
+/* Common to NMIs and hard interrupts. Counts those that are compared in @compared. */
+static void fuzz_look(__u64 *compared)
 {
 	int i;
 
@@ -1461,6 +1461,7 @@ static void fuzz_look(void)
 		fuzz.changing++;
 		return;
 	}
+	(*compared)++;
 	bpf_for(i, 0, 8)
 		fuzz_query(bpf_get_prandom_u32());
 	fuzz_walk();
@@ -1471,8 +1472,7 @@ int BPF_PROG(fuzz_nmi, void *handler, s64 delta_ns, int handled)
 {
 	if (!handled || !on_target() || !bpf_in_nmi())
 		return 0;
-	fuzz.nmis++;
-	fuzz_look();
+	fuzz_look(&fuzz.nmis);
 	return 0;
 }
 
@@ -1481,8 +1481,7 @@ int fuzz_interrupt(void *ctx)
 {
 	if (!on_target() || !bpf_in_hardirq())
 		return 0;
-	fuzz.interrupts++;
-	fuzz_look();
+	fuzz_look(&fuzz.interrupts);
 	return 0;
 }
 

@@ -114,8 +114,8 @@ struct fuzz_page {
 };
 
 struct fuzz_seen {
-	__u64 nmis, interrupts;
-	__u64 changing;		/* nothing to compare with */
+	__u64 nmis, interrupts;	/* without those during a change */
+	__u64 changing;		/* NMIs and interrupts during a change */
 	__u64 queries, build_ids, walks;
 	__u64 wrong;
 	struct record record;	/* the first wrong one */

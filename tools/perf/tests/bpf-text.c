@@ -872,7 +872,6 @@ static int test__storm(struct test_suite *test __maybe_unused, int subtest __may
 {
 	static const struct storm storms[] = {
 		{ .live = 50000, .max_percent = 120 },
-		{ .live = 500000, .max_percent = 120 },
 		{ .live = 10000, .loads = 20000, .max_percent = 200 },
 		{ .live = 10000, .loads = 20000, .max_percent = 200, .gap = true },
 		{ .live = 10000, .loads = 20000, .max_percent = 200, .gap = true, .lost = true },
@@ -1307,8 +1306,105 @@ static int __test_prog_info(struct fixture *f)
 	TEST_ASSERT_VAL("program", program);
 	return TEST_OK;
 }
+
+#define FUNCS 2
+
+/* Does the symbol at @addr have the code @byte, @len times? */
+static bool has_code(struct fixture *f, u64 addr, u8 byte, size_t len)
+{
+	u8 data[3 * LEN], *copy = NULL;
+	struct addr_location al;
+	const u8 *code = NULL;
+	u64 code_len = 0;
+	bool is_64bit;
+	ssize_t n = 0;
+
+	addr_location__init(&al);
+	f->sample.ip = addr;
+	if (!machine__resolve(&f->machine, &al, &f->sample) && al.sym) {
+		struct dso *dso = map__dso(al.map);
+
+		code = dso__read_symbol(dso, "", al.map, al.sym, &copy, &code_len, &is_64bit);
+		n = dso__data_read_offset(dso, &f->machine, 0, data, sizeof(data));
+	}
+	addr_location__exit(&al);
+	if (!code || code_len != len || n != (ssize_t)len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (code[i] != byte || data[i] != byte)
+			return false;
+	return true;
+}
+
+/* bpf_prog_info has the code of all functions of a program, one after the other. */
+static int __test_code(struct fixture *f)
+{
+	struct {
+		u64 ksyms[FUNCS];
+		u32 lens[FUNCS];
+		u8 insns[3 * LEN];
+	} data = {
+		.ksyms = { ADDR, ADDR + LEN },
+		.lens = { LEN, 2 * LEN },
+	}, *copy;
+	struct bpf_prog_info_node *node = zalloc(sizeof(*node));
+	struct perf_bpil *bpil = zalloc(sizeof(*bpil) + sizeof(data));
+	union perf_event event = {
+		.bpf = {
+			.header = {
+				.type = PERF_RECORD_BPF_EVENT,
+				.size = sizeof(event.bpf),
+			},
+			.type = PERF_BPF_EVENT_PROG_LOAD,
+			.id = 6,
+		},
+	};
+	bool first, second, beyond;
+	struct perf_env env;
+	int err;
+
+	TEST_ASSERT_VAL("bpf_prog_info", node && bpil);
+	memset(data.insns, 1, LEN);
+	memset(data.insns + LEN, 2, 2 * LEN);
+	copy = memcpy(bpil->data, &data, sizeof(data));
+	bpil->arrays = 1UL << PERF_BPIL_JITED_KSYMS | 1UL << PERF_BPIL_JITED_FUNC_LENS |
+		       1UL << PERF_BPIL_JITED_INSNS;
+	bpil->info.id = 6;
+	bpil->info.jited_ksyms = ptr_to_u64(copy->ksyms);
+	bpil->info.nr_jited_ksyms = FUNCS;
+	bpil->info.jited_func_lens = ptr_to_u64(copy->lens);
+	bpil->info.nr_jited_func_lens = FUNCS;
+	bpil->info.jited_prog_insns = ptr_to_u64(copy->insns);
+	bpil->info.jited_prog_len = sizeof(data.insns);
+	node->info_linear = bpil;
+
+	perf_env__init(&env);
+	perf_env__insert_bpf_prog_info(&env, node);
+	f->machine.env = &env;
+	err = ksymbol(f, ADDR, LEN, "bpf_prog_a", false) ?:
+	      ksymbol(f, ADDR + LEN, 2 * LEN, "bpf_prog_b", false) ?:
+	      machine__process_bpf(&f->machine, &event, &f->sample);
+	first = has_code(f, ADDR, 1, LEN);
+	second = has_code(f, ADDR + LEN, 2, 2 * LEN);
+	/* As a file can have it. */
+	copy->lens[1] = 2 * LEN + 1;
+	beyond = has_code(f, ADDR + LEN, 2, 2 * LEN);
+	f->machine.env = NULL;
+	perf_env__exit(&env);
+
+	TEST_ASSERT_VAL("events", !err);
+	TEST_ASSERT_VAL("first function", first);
+	TEST_ASSERT_VAL("second function", second);
+	TEST_ASSERT_VAL("lengths", !beyond);
+	return TEST_OK;
+}
 #else
 static int __test_prog_info(struct fixture *f __maybe_unused)
+{
+	return TEST_SKIP;
+}
+
+static int __test_code(struct fixture *f __maybe_unused)
 {
 	return TEST_SKIP;
 }
@@ -1362,6 +1458,7 @@ TEXT_TEST(no_resolve, true)
 TEXT_TEST(full_in_tool, true)
 TEXT_TEST(aslr, true)
 TEXT_TEST(prog_info, true)
+TEXT_TEST(code, false)
 
 static int test__kernel_map(struct test_suite *test __maybe_unused, int subtest __maybe_unused)
 {
@@ -1638,6 +1735,7 @@ static struct test_case tests__bpf_text[] = {
 	TEST_CASE("Unloaded text in perf inject --aslr", aslr),
 	TEST_CASE("Symbols in the map of the kernel", kernel_map),
 	TEST_CASE_REASON("Addresses of bpf_prog_info", prog_info, "built without libbpf"),
+	TEST_CASE_REASON("Code of subprograms", code, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized images", images, "built without libbpf"),
 	TEST_CASE_REASON("Synthesized name of a program", name,
 			 "built without libbpf, no permission or no JIT"),
