@@ -1259,11 +1259,8 @@ static int __test_kernel_map(struct fixture *f)
 }
 
 #ifdef HAVE_LIBBPF_SUPPORT
-/* bpf_prog_info has addresses in the kernel too: that of the interpreter, or of kcore. */
-static int __test_prog_info(struct fixture *f)
+static int prog_load(struct fixture *f, u32 id)
 {
-	struct bpf_prog_info_node *node = zalloc(sizeof(*node));
-	struct perf_bpil *bpil = zalloc(sizeof(*bpil) + sizeof(u64));
 	union perf_event event = {
 		.bpf = {
 			.header = {
@@ -1271,9 +1268,18 @@ static int __test_prog_info(struct fixture *f)
 				.size = sizeof(event.bpf),
 			},
 			.type = PERF_BPF_EVENT_PROG_LOAD,
-			.id = 5,
+			.id = id,
 		},
 	};
+
+	return machine__process_bpf(&f->machine, &event, &f->sample);
+}
+
+/* bpf_prog_info has addresses in the kernel too: that of the interpreter, or of kcore. */
+static int __test_prog_info(struct fixture *f)
+{
+	struct bpf_prog_info_node *node = zalloc(sizeof(*node));
+	struct perf_bpil *bpil = zalloc(sizeof(*bpil) + sizeof(u64));
 	bool kernel, program;
 	struct perf_env env;
 	int err;
@@ -1291,12 +1297,11 @@ static int __test_prog_info(struct fixture *f)
 	perf_env__init(&env);
 	perf_env__insert_bpf_prog_info(&env, node);
 	f->machine.env = &env;
-	err = machine__process_bpf(&f->machine, &event, &f->sample);
+	err = prog_load(f, 5);
 	kernel = known(f, ADDR, "kernel", 0, 0);
 
 	*(u64 *)bpil->data = ADDR + 0x1000;
-	err = err ?: ksymbol(f, ADDR + 0x1000, LEN, "bpf_prog_a", false) ?:
-	      machine__process_bpf(&f->machine, &event, &f->sample);
+	err = err ?: ksymbol(f, ADDR + 0x1000, LEN, "bpf_prog_a", false) ?: prog_load(f, 5);
 	program = known(f, ADDR + 0x1000, "bpf_prog_a", 5, 0);
 	f->machine.env = NULL;
 	perf_env__exit(&env);
@@ -1349,16 +1354,6 @@ static int __test_code(struct fixture *f)
 	}, *copy;
 	struct bpf_prog_info_node *node = zalloc(sizeof(*node));
 	struct perf_bpil *bpil = zalloc(sizeof(*bpil) + sizeof(data));
-	union perf_event event = {
-		.bpf = {
-			.header = {
-				.type = PERF_RECORD_BPF_EVENT,
-				.size = sizeof(event.bpf),
-			},
-			.type = PERF_BPF_EVENT_PROG_LOAD,
-			.id = 6,
-		},
-	};
 	bool first, second, beyond;
 	struct perf_env env;
 	int err;
@@ -1382,8 +1377,7 @@ static int __test_code(struct fixture *f)
 	perf_env__insert_bpf_prog_info(&env, node);
 	f->machine.env = &env;
 	err = ksymbol(f, ADDR, LEN, "bpf_prog_a", false) ?:
-	      ksymbol(f, ADDR + LEN, 2 * LEN, "bpf_prog_b", false) ?:
-	      machine__process_bpf(&f->machine, &event, &f->sample);
+	      ksymbol(f, ADDR + LEN, 2 * LEN, "bpf_prog_b", false) ?: prog_load(f, 6);
 	first = has_code(f, ADDR, 1, LEN);
 	second = has_code(f, ADDR + LEN, 2, 2 * LEN);
 	/* As a file can have it. */
