@@ -5,6 +5,14 @@
 # patch_list: every patch in order.
 patch_list() { cat "$PATCHES/series"; }
 
+# patch_files: the same as paths.
+patch_files()
+{
+	local list
+	mapfile -t list < <(patch_list)
+	[ ${#list[@]} = 0 ] || printf '%s\n' "${list[@]/#/$PATCHES/}"
+}
+
 # valid_list: patches/series names each patch file once, and each that exists.
 valid_list()
 {
@@ -18,7 +26,7 @@ valid_list()
 subjects()
 {
 	# shellcheck disable=SC2016  # for awk
-	patch_list | sed "s,^,$PATCHES/," | xargs -rd '\n' awk '
+	patch_files | xargs -rd '\n' awk '
 		FNR == 1 { subject = ""; folded = 0 }
 		folded && /^ / { subject = subject $0; next }
 		folded { print name "\t" subject; folded = 0; nextfile }
