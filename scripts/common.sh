@@ -11,12 +11,14 @@ unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 # cd prints with it; in some locales the clock has a comma, and sort another order.
 unset CDPATH
 export LC_ALL=C.UTF-8
+# bash 5.2: in ${list[@]/#/$PATCHES/}, an & in the path is not the matched text.
+shopt -u patsub_replacement 2>/dev/null || true
 # Without this, a child that handles Ctrl-C itself would not stop the script.
 trap 'exit 130' INT
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # The tests of the scripts point these at synthetic trees.
-PATCHES=${PATCHES:-$TOP/patches}
+PATCHES=${BPFPROV_PATCHES:-$TOP/patches}
 BUILD=$(realpath -m "${BUILD:-$TOP/build}")
 CACHE=$(realpath -m "${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpf-provenance}")
 # shellcheck disable=SC2034  # for the scripts that source this
@@ -25,9 +27,9 @@ LINUX=$BUILD/linux
 JOBS=$(nproc)
 
 # One clock for a script and those that it calls.
-export START=${START:-$EPOCHSECONDS}
+export BPFPROV_START=${BPFPROV_START:-$EPOCHSECONDS}
 
-say()  { printf '[%4ds] %s\n' $((EPOCHSECONDS - START)) "$*" >&2; }
+say()  { printf '[%4ds] %s\n' $((EPOCHSECONDS - BPFPROV_START)) "$*" >&2; }
 warn() { printf 'warning: %s\n' "$*" >&2; }
 die()  { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 

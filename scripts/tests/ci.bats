@@ -8,7 +8,7 @@ setup()
 {
 	top=$BATS_TEST_TMPDIR/top
 	export XDG_CACHE_HOME=$BATS_TEST_TMPDIR/cache HOME=$BATS_TEST_TMPDIR CALLS=$BATS_TEST_TMPDIR/calls
-	unset BUILD CACHE PATCHES START STORM_SECONDS FUZZ_SECONDS toolchain_root
+	unset BUILD CACHE BPFPROV_PATCHES BPFPROV_START STORM_SECONDS FUZZ_SECONDS toolchain_root
 	mkdir -p "$top"/{doc,scripts/tests,patches/topic,vmtest/kconfig}
 	cp "$BATS_TEST_DIRNAME"/../{ci,common.sh} "$top/scripts"
 	cp "$BATS_TEST_DIRNAME"/../../vmtest/*.py "$top/vmtest"
@@ -403,7 +403,7 @@ ci_all()
 {
 	a_kernel_takes "$1"
 	echo $((EPOCHSECONDS - $2)) >"$CALLS.start"
-	sed -i -e "s/^\tcore quick 10\$/\techo core >>\"\$CALLS\"; set_tier quick; accel=tcg passed=1; read -r START <\"\$CALLS.start\"; took[\"tests on base and series\"]=100/" \
+	sed -i -e "s/^\tcore quick 10\$/\techo core >>\"\$CALLS\"; set_tier quick; accel=tcg passed=1; read -r BPFPROV_START <\"\$CALLS.start\"; took[\"tests on base and series\"]=100/" \
 		-e 's/ perf perf_all$/ perf step perf true/' "$top/scripts/ci"
 	ci all
 }
@@ -448,14 +448,14 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 @test "ci all: where a second kernel takes too long, the series is judged without base" {
 	fake_tools 'echo "ok 1 x"'
 	a_kernel_takes 1000
-	START=$((EPOCHSECONDS - 3000)) ci all
+	BPFPROV_START=$((EPOCHSECONDS - 3000)) ci all
 	[ "$status" = 0 ]
 	grep -q '^build kernel series$' "$CALLS"
 	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
 	[[ $output =~ "not run:".*"tests on base (kernel and tests are expected to take 1900 s, "[0-9]{4}" s of 4200 were spent)".*"promises (they need base)".*"perf (it needs base)" ]]
 	# The results of the series count all the same.
 	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.series"
-	START=$((EPOCHSECONDS - 3000)) ci all
+	BPFPROV_START=$((EPOCHSECONDS - 3000)) ci all
 	[ "$status" = 1 ]
 	[[ $output == *"series: FAILED: fail p.b"* ]]
 	# It is built where there is time.
@@ -478,7 +478,7 @@ recorded_base()
 	recorded_base
 	a_kernel_takes 1000
 	# After the series' kernel; without base, 333 s for its tests and 1980 s for a sanitizer.
-	START=$((EPOCHSECONDS - 1500)) ci all
+	BPFPROV_START=$((EPOCHSECONDS - 1500)) ci all
 	[ "$status" = 0 ]
 	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
 	grep -qE '^build kernel (debug|kcsan|strict-kcsan|rt)$' "$CALLS"
@@ -486,7 +486,7 @@ recorded_base()
 	# A program that changed needs base.
 	echo more >>"$tests/p.c"
 	rm -r "$top/build/out"
-	START=$((EPOCHSECONDS - 1500)) ci all
+	BPFPROV_START=$((EPOCHSECONDS - 1500)) ci all
 	grep -q '^build kernel base$' "$CALLS"
 	[[ $output != *"tests on base (kernel"* ]]
 }
@@ -495,14 +495,14 @@ recorded_base()
 	recorded_base
 	a_kernel_takes 600
 	# 1500 s for base, 1380 s for a sanitizer, 120 s for the tests of results.py and 960 s for mutants.
-	START=$((EPOCHSECONDS - 700)) ci all
+	BPFPROV_START=$((EPOCHSECONDS - 700)) ci all
 	[ "$status" = 0 ]
 	! grep -qE '^(build kernel base|vm .*-f base)' "$CALLS" || return 1
 	grep -qE '^mutants [a-e] [a-e] [a-e]$' "$CALLS"
 	# There is time for all of them.
 	rm -r "$top/build/out"
 	a_kernel_takes 400
-	START=$((EPOCHSECONDS - 500)) ci all
+	BPFPROV_START=$((EPOCHSECONDS - 500)) ci all
 	grep -q '^build kernel base$' "$CALLS"
 }
 

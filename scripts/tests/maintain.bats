@@ -261,8 +261,8 @@ series_test()
 	described series-c
 	echo "depends: series-b" >>"$PATCHES/series-c/header"
 	maintainer_tree "$HOME/theirs"
-	grep -E '^(selftests|series-a|series-b)/' "$PATCHES/series" | sed "s,^,$PATCHES/," |
-		xargs git -C "$HOME/theirs" am -q
+	(cd "$PATCHES" && grep -E '^(selftests|series-a|series-b)/' series | xargs realpath) |
+		xargs -d '\n' git -C "$HOME/theirs" am -q
 	git -C "$HOME/theirs" tag v7.3.5
 	run "$SCRIPTS/series" mail series-c --tree "$HOME/theirs"
 	[ "$status" = 0 ]

@@ -45,8 +45,8 @@ setup() { sandbox; }
 @test "series: git am of the listed files gives the same tree as build/linux" {
 	made_series
 	git -C "$BUILD/base" checkout -q -b by-hand
-	# shellcheck disable=SC2046
-	git -C "$BUILD/base" -c user.name=a -c user.email=a@b am -q $(sed "s,^,$PATCHES/," "$PATCHES/series")
+	(cd "$PATCHES" && xargs realpath <series) |
+		xargs -d '\n' git -C "$BUILD/base" -c user.name=a -c user.email=a@b am -q
 	[ "$(git -C "$BUILD/base" rev-parse 'HEAD^{tree}')" = "$(git -C "$LINUX" rev-parse 'HEAD^{tree}')" ]
 }
 
@@ -289,6 +289,7 @@ setup() { sandbox; }
 	common worktree "$BUILD/alone" base
 	echo precious >"$BUILD/precious"
 	flock "$BUILD/lock" "$SCRIPTS/series" clean && false
+	flock -s "$BUILD/guests.lock" "$SCRIPTS/series" clean && false
 	[ -f "$LINUX/lib/a.c" ]
 	"$SCRIPTS/series" clean
 	[ "$(ls "$BUILD")" = precious ]
@@ -420,10 +421,10 @@ setup() { sandbox; }
 	mkdir "$HOME/a b"
 	cp -r "$PATCHES" "$HOME/a b/patches"
 	cp -r "$COPIES/kernel" "$COPIES/selftests" "$HOME/a b/"
-	PATCHES="$HOME/a b/patches" COPIES="$HOME/a b" run "$SCRIPTS/series" check
+	BPFPROV_PATCHES="$HOME/a b/patches" BPFPROV_COPIES="$HOME/a b" run "$SCRIPTS/series" check
 	[ "$status" = 0 ]
 	tiny_kernel "$HOME/a b/k"
-	PATCHES="$HOME/a b/patches" run "$SCRIPTS/series" apply "$HOME/a b/k"
+	BPFPROV_PATCHES="$HOME/a b/patches" run "$SCRIPTS/series" apply "$HOME/a b/k"
 	[ "$status" = 0 ]
 	grep -q "return 22" "$HOME/a b/k/lib/a.c"
 }
