@@ -179,6 +179,10 @@ qemu_pid="" judged=""
 token=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')
 # For the toolchain, which does not see the other one.
 scratch=$BUILD/out/$flavour/vmtest.$token
+# For series clean, which must not remove the files of a guest.
+mkdir -p "$BUILD"
+exec {guests}>"$BUILD/guests.lock"
+flock -s "$guests"
 
 # alive SECONDS: is QEMU still running? Waits that long for its end. QEMU and the processes
 # that run it hold the only write end of a pipe: a process ID alone is not enough, and could
