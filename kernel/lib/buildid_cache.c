@@ -512,6 +512,11 @@ static struct file *get_file_at(unsigned long addr)
 			file = get_file(vma->vm_file);
 		vma_end_read(vma);
 	} else if (mmap_read_trylock(mm)) {
+		/*
+		 * Rarely: mostly a writer holds both locks. Here, one has just released
+		 * them, or it replaced the VMA between the walk of the tree and the lock.
+		 * After mmap(), no sample may ever request this again.
+		 */
 		vma = vma_lookup(mm, addr);
 		if (vma && vma->vm_file && !vma_is_anonymous(vma))
 			file = get_file(vma->vm_file);
@@ -649,9 +654,11 @@ static struct build_id_misses __percpu *misses;
 /*
  * BPF programs that run in fill_at() may take user stacks, too. task_work_run() would
  * execute what they request next, and again as long as the fill fails: the task would
- * never return to user mode, not even to be killed. in_build_id_fill prevents that.
- * A program at the entry of this function could run before it is set, but functions of
- * lib/ are not traced.
+ * never return to user mode, not even to be killed. in_build_id_fill prevents that for
+ * programs that run in fill_at(). ftrace runs none at the entry of this function, before
+ * it is set: it does not trace functions of lib/. Programs that run later on the same way
+ * to user mode, such as at blkcg_maybe_throttle_current(), can still request again;
+ * between these requests, the task handles signals.
  */
 static void miss_work(struct callback_head *work)
 {

@@ -330,8 +330,10 @@ void filemap_start_read(struct file *file, loff_t pos)
 	folio = filemap_get_folio(mapping, pos >> PAGE_SHIFT);
 	if (IS_ERR(folio))
 		return;
-	/* As for any read: a hole punch must not free the blocks meanwhile. If one is
-	 * waiting for a read that does not end, do not wait for both.
+	/*
+	 * As for any read: a hole punch must not free the blocks meanwhile. Only
+	 * try the lock: a hole punch may be waiting for another read that never
+	 * ends.
 	 */
 	if (!filemap_invalidate_trylock_shared(mapping))
 		goto out;

@@ -4,7 +4,8 @@
  *
  * mmap_lock can't be taken in an NMI or under a spinlock. Trying to take it, or
  * a VMA's own lock, writes to a cache line that page faults on other CPUs need.
- * Nothing is written here. The reads are correct for these reasons:
+ * Nothing shared is written here, except the reference count of a file if a walk
+ * asks for it. The reads are correct for these reasons:
  *
  *  - mm->mm_lock_seq is odd from before the first change of a writer until it
  *    unlocks, or downgrades, mmap_lock. If it was even before the first read
@@ -317,8 +318,8 @@ stale:
  * @copy: filled on success. vm_start, vm_end, vm_mm, vm_pgoff, vm_file and
  *	vm_flags, except flags that change under mmap_lock held for reading, are
  *	from one moment. The only pointers that may be followed are vm_mm and, with
- *	@get_file, vm_file. On failure, either nothing is written, or vm_mm is that
- *	of the walk, vm_file NULL, and the rest undefined
+ *	@get_file, vm_file. On failure, either nothing is written, or vm_file is
+ *	NULL, and the rest undefined
  * @get_file: take a reference to vm_file, which the caller must put. If not set,
  *	vm_file is NULL in @copy
  *
@@ -341,11 +342,7 @@ int vma_snapshot_walk_next(struct vma_snapshot_walk *walk, struct vm_area_struct
 		if (likely(err != -EAGAIN))
 			return err;
 		mas_reset(&walk->mas);
-		/*
-		 * A program may still have the last copy, in which these two may
-		 * be followed, and the caller puts vm_file.
-		 */
-		copy->vm_mm = mm;
+		/* The caller puts it. */
 		copy->vm_file = NULL;
 		/* A VMA that is locked stays locked until the writer is done. */
 	} while (!walk->skip_to && --tries);

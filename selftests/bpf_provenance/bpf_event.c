@@ -51,6 +51,7 @@
 #include "common.h"
 #include "fail_nth.h"
 #include "fuzz.h"
+#include "lsm.h"
 #include "perf_ring.h"
 
 /* The example from the documentation; a test makes its allocations fail. */
@@ -1291,6 +1292,10 @@ TEST_F(subprog, lsm_cgroup)
 	struct truth t;
 	int cgroup, fd;
 
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
+	if (libbpf_find_vmlinux_btf_id("socket_bind", BPF_LSM_MAC) < 0)
+		SKIP(return, "needs CONFIG_SECURITY_NETWORK");
 	EXPECT_EQ(1, check_one(_metadata, self, "of_cgroup"));
 	cgroup = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ASSERT_LE(0, cgroup);
@@ -2352,7 +2357,8 @@ TEST_F(stream, multi)
 	int i;
 
 	if (traceable_ids(ids, want) < want)
-		SKIP(return, "needs CONFIG_EXT4_FS, CONFIG_BTRFS_FS and CONFIG_XFS_FS");
+		SKIP(return,
+		     "needs tracefs, CONFIG_EXT4_FS=y, CONFIG_BTRFS_FS=y and CONFIG_XFS_FS=y");
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, STORM_RING_PAGES));
 	ASSERT_EQ(0, perf_rings_open(&self->small, &self->attr, 1));
 	prog = load_fentry_multi();
@@ -2917,6 +2923,8 @@ TEST_F(stream, namespaces)
 	int status;
 	char c = 0;
 
+	if (access("/proc/self/ns/pid", F_OK))
+		SKIP(return, "needs CONFIG_PID_NS");
 	self->attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER;
 	self->attr.inherit = 1;
 	ASSERT_EQ(0, perf_ring_open(&self->ring, &self->attr, 0, 0, RING_PAGES));
@@ -3101,7 +3109,7 @@ TEST_F(stream, hotplug)
 	size_t j;
 
 	if (access(online, W_OK))
-		SKIP(return, "CPU 1 cannot be taken offline");
+		SKIP(return, "needs CONFIG_HOTPLUG_CPU, and a CPU 1 that can be taken offline");
 	ASSERT_EQ(0, setting_change(&self->cpu1, online, "1"));
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, 256));
 	ASSERT_EQ(0, pthread_create(&l.thread, NULL, loader_main, &l));

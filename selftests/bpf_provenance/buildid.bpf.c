@@ -37,8 +37,11 @@ u64 opflags;
 int flag_clears;
 u64 invalidations_before_clear;
 
-/* A fill by target waits for user space: one that finds no headers, or at on_entry_alloc(). */
-bool hold_fill, fill_held, release_fill, fill_released;
+/*
+ * A fill by target waits for user space: one that finds no headers, one that has parsed them
+ * if hold_at_parse is set, or at on_entry_alloc().
+ */
+bool hold_fill, hold_at_parse, fill_held, release_fill, fill_released;
 
 /* Reads ahead that target has queued; the last one, and whether it has run. */
 int aheads;
@@ -478,6 +481,15 @@ int BPF_PROG(on_page_read, struct folio *folio)
 	return 0;
 }
 
+/* Holds the first fill up until user space has done something else, if it wants that. */
+static void hold_first_fill(void)
+{
+	if (!hold_fill || fill_held || !on_target())
+		return;
+	*(volatile bool *)&fill_held = true;
+	fill_released = becomes_true(&release_fill);
+}
+
 SEC("?tp_btf/build_id_parse")
 int BPF_PROG(on_build_id_parse, struct inode *inode, int err)
 {
@@ -486,6 +498,8 @@ int BPF_PROG(on_build_id_parse, struct inode *inode, int err)
 	__sync_fetch_and_add(&events.parses, 1);
 	if (stack_at_parse && on_target())
 		take_stack(ctx);
+	if (hold_at_parse)
+		hold_first_fill();
 	return 0;
 }
 
@@ -495,15 +509,6 @@ int BPF_PROG(on_build_id_hit, struct inode *inode, int err)
 	if (inode->i_ino == inode_nr)
 		__sync_fetch_and_add(&events.hits, 1);
 	return 0;
-}
-
-/* Holds the first fill up until user space has done something else, if it wants that. */
-static void hold_first_fill(void)
-{
-	if (!hold_fill || fill_held || !on_target())
-		return;
-	*(volatile bool *)&fill_held = true;
-	fill_released = becomes_true(&release_fill);
 }
 
 SEC("?tp_btf/build_id_fill")

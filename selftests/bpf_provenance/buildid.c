@@ -72,6 +72,7 @@
 #include "elf_file.h"
 #include "fail_nth.h"
 #include "fs.h"
+#include "lsm.h"
 
 #define PAGE 4096UL
 #define ID_SIZE BUILD_ID_SIZE
@@ -178,21 +179,27 @@ static int inject_memory_error(const char *path)
 
 #define NEEDS_MEMORY_FAILURE "needs CONFIG_MEMORY_FAILURE"
 
-/* Is a mapped page part of a large folio, and not its first? */
-static bool is_folio_tail(const void *page)
+/* What /proc/kpageflags, or a similar file, has about a page that is mapped, or 0. */
+static uint64_t page_entry(const void *page, const char *path)
 {
-	uint64_t entry = 0, flags = 0;
+	uint64_t map = 0, entry = 0;
 	int fd;
 
 	fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	if (pread(fd, &entry, sizeof(entry), (uintptr_t)page / PAGE * sizeof(entry)) < 0)
+	if (pread(fd, &map, sizeof(map), (uintptr_t)page / PAGE * sizeof(map)) < 0)
+		map = 0;
+	close(fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (pread(fd, &entry, sizeof(entry), (map & ((1ULL << 55) - 1)) * sizeof(entry)) < 0)
 		entry = 0;
 	close(fd);
-	fd = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
-	if (pread(fd, &flags, sizeof(flags), (entry & ((1ULL << 55) - 1)) * sizeof(flags)) < 0)
-		flags = 0;
-	close(fd);
-	return entry >> 63 && flags & (1ULL << KPF_COMPOUND_TAIL);
+	return map >> 63 ? entry : 0;
+}
+
+/* Is a mapped page part of a large folio, and not its first? */
+static bool is_folio_tail(const void *page)
+{
+	return page_entry(page, "/proc/kpageflags") & (1ULL << KPF_COMPOUND_TAIL);
 }
 
 /* Build ID of the mapping at @addr from PROCMAP_QUERY: its length, or 0. */
@@ -372,18 +379,23 @@ static void new_fixture(struct __test_metadata *_metadata, FIXTURE_DATA(faults) 
 	ASSERT_EQ(0, keep_switch(&self->cache));
 	self->skel = buildid__open();
 	ASSERT_NE(NULL, self->skel);
+	self->skel->data->wait_scale = timeout_scale();
 	self->skel->bss->target = gettid();
 	self->skel->bss->sample_nr = SYS_getppid;
 	ASSERT_EQ(0, scratch_dir(self->dir, sizeof(self->dir)));
 	snprintf(self->path, sizeof(self->path), "%s/file", self->dir);
 }
 
+/* It may be called again by the teardown. */
 static void free_fixture(FIXTURE_DATA(faults) *self)
 {
 	buildid__destroy(self->skel);
+	self->skel = NULL;
 	if (self->map != MAP_FAILED)
 		munmap(self->map, self->map_size);
+	self->map = MAP_FAILED;
 	close(self->fd);
+	self->fd = -1;
 	fs_unmount(self->fs, self->dir);
 	rmdir(self->dir);
 	setting_restore(&self->cache);
@@ -687,7 +699,10 @@ static void memory_error(struct __test_metadata *_metadata, FIXTURE_DATA(faults)
 	unsigned char id[ID_SIZE];
 	int err;
 
-	ASSERT_EQ(0, use_fs(self, FS_TMPFS));
+	err = use_fs(self, FS_TMPFS);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_TMPFS));
+	ASSERT_EQ(0, err);
 	load(_metadata, self, prog, NULL);
 	new_file(_metadata, self, 256);
 	map_file(_metadata, self, 2 * PAGE);
@@ -793,6 +808,8 @@ TEST_F(faults, last_reference)
 	char path[32];
 	int exe;
 
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
 	load(_metadata, self, self->skel->progs.on_opening_irqs_off,
@@ -888,6 +905,8 @@ TEST_F(faults, reused_folio)
 	struct stat st;
 	char path[32];
 
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	if (pin_to_cpu(1) || pin_to_cpu(0))
 		SKIP(return, "needs CPUs 0 and 1");
 	load(_metadata, self, self->skel->progs.on_opening_watched,
@@ -941,6 +960,8 @@ TEST_F(faults, reused_folio)
 /* LSM, interrupts off: a read uses up nothing that the next one needs. */
 TEST_F(faults, many_reads_irqs_off)
 {
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	load(_metadata, self, self->skel->progs.on_opening_often, NULL);
 	new_file(_metadata, self, 256);
 	close(open(self->path, O_RDONLY | O_CLOEXEC));
@@ -959,6 +980,8 @@ TEST_F(faults, busy_lock_irqs_off)
 #endif
 	if (is_preempt_rt())
 		SKIP(return, RT_READS_NOTHING);
+	if (libbpf_find_vmlinux_btf_id("security_file_mprotect", BPF_TRACE_FENTRY) < 0)
+		SKIP(return, "needs CONFIG_SECURITY");
 	ASSERT_EQ(0, pin_to_cpu(0));
 	load(_metadata, self, self->skel->progs.on_mprotect_irqs_off,
 	     self->skel->progs.on_sys_enter_irqs_off);
@@ -1022,6 +1045,8 @@ TEST_F(faults, frozen_folio)
 #endif
 	if (!may_end_kernel())
 		SKIP(return, NEEDS_TO_END_KERNEL);
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	if (pin_to_cpu(0) || pin_to_cpu(1))
 		SKIP(return, "needs CPUs 0 and 1");
 	load(_metadata, self, self->skel->progs.on_remove, self->skel->progs.on_opening_often);
@@ -1108,6 +1133,8 @@ TEST_F(faults, read_to_user_only)
 {
 	struct stat st;
 
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	load(_metadata, self, self->skel->progs.on_opened, NULL);
 	ASSERT_EQ(0, stat("/proc/self/mem", &st));
 	self->skel->bss->inode_nr = st.st_ino;
@@ -1168,6 +1195,11 @@ TEST_F(faults, inode_locked)
 
 	if (!has_cache())
 		SKIP(return, "this kernel has no bpf_file_build_id()");
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
+	if (libbpf_find_vmlinux_btf_id("path_chmod", BPF_LSM_MAC) < 0 ||
+	    libbpf_find_vmlinux_btf_id("socket_create", BPF_LSM_MAC) < 0)
+		SKIP(return, "needs CONFIG_SECURITY_PATH and CONFIG_SECURITY_NETWORK");
 	/* Lockdep warns of any such program: bpf_iter_run_prog() calls might_fault(). */
 	if (!access("/proc/lockdep", F_OK))
 		nr_hooks = ITER_TASK_VMA;
@@ -1219,6 +1251,8 @@ TEST_F(faults, not_open_for_reading)
 
 	if (!may_end_kernel())
 		SKIP(return, NEEDS_TO_END_KERNEL);
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	load(_metadata, self, self->skel->progs.on_opening, NULL);
 	new_file(_metadata, self, 256);
 	ASSERT_EQ(0, setting_change(&panic_on_warn, "/proc/sys/kernel/panic_on_warn", "1"));
@@ -1244,12 +1278,15 @@ TEST_F(faults, many_files)
 	const void *callers[ARRAY_LEN(files)];
 	unsigned char ids[3][ID_SIZE];
 	char *maps[ARRAY_LEN(files)];
-	int fds[3], i;
+	int fds[3], i, err;
 
 #ifndef __x86_64__
 	SKIP(return, "sets the frame pointer with x86 instructions");
 #endif
-	ASSERT_EQ(0, use_fs(self, FS_TMPFS));
+	err = use_fs(self, FS_TMPFS);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_TMPFS));
+	ASSERT_EQ(0, err);
 	load(_metadata, self, self->skel->progs.on_sleepable_deep, NULL);
 	for (i = 0; i < 3; i++) {
 		memset(self->id, i + 1, ID_SIZE);
@@ -1319,6 +1356,8 @@ FIXTURE(nmi)
 
 FIXTURE_SETUP(nmi)
 {
+	if (access("/proc/sysrq-trigger", F_OK))
+		SKIP(return, "needs CONFIG_MAGIC_SYSRQ");
 	self->spinner.tid = -1;
 	ASSERT_EQ(0, keep_switch(&self->cache));
 	/* A page just written is in this CPU's batch, see page_out(). */
@@ -2378,6 +2417,49 @@ TEST_F(cache, requested_while_served)
 }
 
 /*
+ * Entry of exit_group(), not sleepable: the file of the caller is requested. The task serves
+ * that when it has released its memory, and cannot know the file any more.
+ */
+TEST_F(cache, requested_at_exit)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	unsigned char id[ID_SIZE];
+	int status = -1;
+	pid_t child;
+
+#ifndef __x86_64__
+	SKIP(return, "sets the frame pointer with x86 instructions");
+#endif
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	ASSERT_EQ(1, bss->events.fills);
+	/* Removes the entry. */
+	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+	/* The file of the innermost frame must not be requested. */
+	procmap_build_id(procmap_build_id, id);
+	bss->requests = 0;
+	bss->sample_nr = SYS_exit_group;
+	child = fork();
+	if (!child) {
+		bss->target = gettid();
+		syscall_called_from(self->f.map + 16, SYS_exit_group, 0, 0, 0);
+	}
+	ASSERT_LT(0, child);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	bss->target = gettid();
+	bss->sample_nr = SYS_getppid;
+
+	EXPECT_EQ(0, status);
+	ASSERT_EQ(1, bss->nr_samples);
+	ASSERT_EQ(1, bss->requests);
+	EXPECT_EQ(1, bss->events.fills);
+	/* Nothing of the request is left. */
+	syscall_called_from(self->f.map + 16, SYS_getppid, 0, 0, 0);
+	EXPECT_EQ(2, bss->requests);
+	EXPECT_EQ(2, bss->events.fills);
+}
+
+/*
  * Task context, not sleepable: a stack taken while its caller's file is read for the
  * first time has the build ID of that file, not that of an entry without one.
  */
@@ -2745,6 +2827,7 @@ TEST_F(cache, page_in_part_sleepable)
 
 struct late_writer {
 	FIXTURE_DATA(faults) *f;
+	off_t size;	/* that it gives the file, or 0 */
 	int fd;
 	pthread_barrier_t on_its_cpu;
 };
@@ -2760,6 +2843,10 @@ static void *open_during_fill(void *arg)
 	pthread_barrier_wait(&w->on_its_cpu);
 	if (gets_true(&bss->fill_held))
 		w->fd = open(w->f->path, O_WRONLY | O_CLOEXEC);
+	if (w->size && ftruncate(w->fd, w->size)) {
+		close(w->fd);
+		w->fd = -1;
+	}
 	WRITE_ONCE(bss->release_fill, true);
 	return NULL;
 }
@@ -2805,6 +2892,50 @@ TEST_F(cache, writer_during_fill)
 	EXPECT_EQ(hits, bss->events.hits)
 		TH_LOG("the build ID is cached while the file is open for write");
 	close(w.fd);
+}
+
+/*
+ * Task context: when a fill has read the headers, a writer removes its entry, and changes the
+ * size. The fill must not remove it again: the number of entries would be wrong, and one
+ * would stay when the cache is switched off.
+ */
+TEST_F(cache, writer_at_end_of_fill)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	struct late_writer w = { .f = &self->f, .size = 4 * PAGE };
+	unsigned long long fills, hits;
+	unsigned char id[ID_SIZE];
+	pthread_t thread;
+
+	if (pin_to_cpu(1) || pin_to_cpu(0))
+		SKIP(return, "needs CPUs 0 and 1");
+	new_file(_metadata, &self->f, 256);
+	map_file(_metadata, &self->f, PAGE);
+	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+	ASSERT_EQ(1, bss->events.invalidations);
+	fills = bss->events.fills;
+	bss->hold_at_parse = true;
+	bss->hold_fill = true;
+	pthread_barrier_init(&w.on_its_cpu, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_during_fill, &w));
+	pthread_barrier_wait(&w.on_its_cpu);
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	pthread_join(thread, NULL);
+	ASSERT_LE(0, w.fd);
+	ASSERT_TRUE(bss->fill_released)
+		TH_LOG("the writer took ten seconds");
+	ASSERT_EQ(2, bss->events.invalidations);
+	EXPECT_EQ(fills, bss->events.fills);
+	close(w.fd);
+
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	ASSERT_EQ(fills + 1, bss->events.fills);
+	ASSERT_EQ(0, switch_cache(false));
+	ASSERT_EQ(0, switch_cache(true));
+	hits = bss->events.hits;
+	EXPECT_EQ(ID_SIZE, procmap_build_id(self->f.map, id));
+	EXPECT_EQ(hits, bss->events.hits)
+		TH_LOG("an entry has stayed while the cache was off");
 }
 
 struct map_at {
@@ -3105,7 +3236,7 @@ static void expect_second_until_off(struct __test_metadata *_metadata,
 		if (!keeps_new_file(_metadata, self))
 			break;
 		seen_on = looked;
-	} while (looked < 60);
+	} while (looked < 20 * timeout_scale());
 	/* A timer counts whole ticks: the first one may be short. */
 	EXPECT_LT(0.98, seconds() - closed)
 		TH_LOG("off %.3f s after the last user", seconds() - closed);
@@ -3430,6 +3561,8 @@ TEST_F(cache, memory)
 	long before, n;
 	char *header;
 
+	if (access("/proc/slabinfo", F_OK))
+		SKIP(return, "needs CONFIG_SLUB_DEBUG");
 	before = start_empty(_metadata);
 	for (i = 0; i < many; i++) {
 		new_file_nr(_metadata, &self->f, i);
@@ -3596,6 +3729,30 @@ TEST_F(limit, not_charged)
 	close(current);
 }
 
+/* Task context: a page that a worker reads ahead is charged to the cgroup of the task. */
+TEST_F(limit, read_ahead_charged)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	struct stat st;
+	char *map;
+
+	if (access("/proc/kpagecgroup", F_OK))
+		SKIP(return, "needs CONFIG_PROC_PAGE_MONITOR");
+	ASSERT_EQ(0, fstat(self->cgroup, &st));
+	ASSERT_EQ(0, page_out(self->f.map));
+	/* Drops the cached build ID. */
+	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+	bss->aheads = 0;
+	map = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->f.fd, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	ASSERT_EQ(1, bss->aheads);
+	ASSERT_TRUE(gets_resident(map));
+	READ_ONCE(*map);
+	EXPECT_EQ(st.st_ino, page_entry(map, "/proc/kpagecgroup"))
+		TH_LOG("the page is charged to another cgroup");
+	munmap(map, PAGE);
+}
+
 /*
  * Task context: a full bucket evicts its oldest entry. New files are found in the cache;
  * evicted ones are read again.
@@ -3608,6 +3765,8 @@ TEST_F_TIMEOUT(cache, eviction, 300)
 	unsigned int size;
 	long before, kept;
 
+	if (access("/proc/slabinfo", F_OK))
+		SKIP(return, "needs CONFIG_SLUB_DEBUG");
 	dir = open(self->f.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ASSERT_LE(0, dir);
 	before = start_empty(_metadata);
@@ -3807,8 +3966,10 @@ static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind
 		break;
 	case SECRET:
 		self->fd = syscall(SYS_memfd_secret, O_CLOEXEC);
-		if (self->fd < 0)
+		if (self->fd < 0) {
+			ASSERT_EQ(ENOSYS, errno);
 			return "needs CONFIG_SECRETMEM";
+		}
 		map_and_copy(_metadata, self, PAGE);
 		break;
 	case NETWORK:
@@ -3825,8 +3986,10 @@ static const char *map_kind(struct __test_metadata *_metadata, FIXTURE_DATA(kind
 		new_file(_metadata, self, 256);
 		kind->fanotify = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC,
 					       O_RDONLY | O_CLOEXEC);
-		if (kind->fanotify < 0)
+		if (kind->fanotify < 0) {
+			ASSERT_EQ(ENOSYS, errno);
 			return "needs CONFIG_FANOTIFY";
+		}
 		/* For later open(). Reads for a build ID cause no event. */
 		if (fanotify_mark(kind->fanotify, FAN_MARK_ADD, FAN_ACCESS_PERM, AT_FDCWD,
 				  self->path)) {
@@ -4369,7 +4532,7 @@ static bool page_is_missing(int uffd)
 {
 	struct pollfd p = { .fd = uffd, .events = POLLIN };
 
-	return poll(&p, 1, 20000) == 1 && p.revents == POLLIN;
+	return poll(&p, 1, 20000 * timeout_scale()) == 1 && p.revents == POLLIN;
 }
 
 static bool supply_page(int uffd, const void *page)
@@ -4401,8 +4564,13 @@ static bool overwrite_dedupe_pinned(const char *path, const unsigned char *id, i
 	pthread_t thread;
 	bool ok;
 
+	/* Fails with ENOSYS, too: nothing is written. */
+	if (process_vm_writev(getpid(), NULL, 0, NULL, 0, 0))
+		return false;
 	/* Otherwise poll() fails. */
 	uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (uffd < 0)
+		return false;
 	w.from = mmap(NULL, 2 * PAGE, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	w.to = mmap(NULL, 2 * PAGE, prot, MAP_SHARED, from, 0);
 	if (w.from == MAP_FAILED || w.to == MAP_FAILED || fd < 0 || pread(fd, old, PAGE, 0) != PAGE)
@@ -4540,6 +4708,7 @@ static const struct {
 	bool (*once)(const char *path, const unsigned char *id, int arg);
 	int arg;
 	bool by_name;		/* the name refers to another file each time */
+	const char *option;	/* without it, the errno is ENOSYS */
 } ways[] = {
 	[PWRITE]	= { overwrite_open },
 	[TRUNCATE]	= { overwrite_open, .arg = O_TRUNC },
@@ -4550,20 +4719,21 @@ static const struct {
 	[UNLINK]	= { overwrite_unlink, .by_name = true },
 	[DIRECT]	= { overwrite_direct },
 	[DIRECT_FAULT]	= { overwrite_direct_fault },
-	[AIO_CLOSED]	= { overwrite_aio_closed },
-	[IO_URING]	= { overwrite_io_uring },
+	[AIO_CLOSED]	= { overwrite_aio_closed, .option = "CONFIG_AIO" },
+	[IO_URING]	= { overwrite_io_uring, .option = "CONFIG_IO_URING" },
 	[PUNCH]		= { overwrite_fallocate, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE },
 	[ZERO]		= { overwrite_fallocate, FALLOC_FL_ZERO_RANGE },
 	[INSERT]	= { overwrite_fallocate, FALLOC_FL_INSERT_RANGE },
 	[COLLAPSE]	= { overwrite_collapse, FALLOC_FL_COLLAPSE_RANGE },
 	[CLONE]		= { overwrite_clone },
 	[DEDUPE]	= { overwrite_dedupe },
-	[DEDUPE_PINNED]	= { overwrite_dedupe_pinned },
+	[DEDUPE_PINNED]	= { overwrite_dedupe_pinned,
+			    .option = "CONFIG_USERFAULTFD and CONFIG_CROSS_MEMORY_ATTACH" },
 	[EXCHANGE]	= { overwrite_exchange },
 	[ENCODED]	= { overwrite_encoded },
 	[MOVE_EXT]	= { overwrite_move_ext },
 	[SWAP_BOOT]	= { overwrite_swap_boot },
-	[SWAP_FILE]	= { overwrite_swap_file },
+	[SWAP_FILE]	= { overwrite_swap_file, .option = "CONFIG_SWAP" },
 	[VERITY]	= { overwrite_verity, .by_name = true },
 	[COPY_UP]	= { overwrite_open, .by_name = true },
 };
@@ -4660,9 +4830,8 @@ TEST_F(overwrite, storm)
 	make_id(self->f.id, 1);
 	new_file(_metadata, &self->f, 256);
 	if (!overwrite_once(self, 1)) {
-		/* swapon() without CONFIG_SWAP */
-		if (errno == ENOSYS)
-			SKIP(return, "needs CONFIG_SWAP");
+		if (errno == ENOSYS && ways[variant->how].option)
+			SKIP(return, "needs %s", ways[variant->how].option);
 		ASSERT_TRUE(errno == EOPNOTSUPP || errno == ENOTTY) TH_LOG("%s", strerror(errno));
 		SKIP(return, "needs a file system with that way to write");
 	}
@@ -4946,6 +5115,8 @@ TEST_F(kfunc, open)
 	struct stat st;
 	int i;
 
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	load(_metadata, &self->f, self->f.skel->progs.on_open,
 	     self->f.skel->progs.on_open_sleepable);
 	ASSERT_EQ(0, pin_to_cpu(0));
@@ -4984,6 +5155,8 @@ FIXTURE_SETUP(opening)
 {
 	if (!has_cache())
 		SKIP(return, "this kernel has no bpf_file_build_id()");
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
 	new_fixture(_metadata, &self->f);
 }
 
@@ -5042,7 +5215,7 @@ TEST_F(opening, digest)
 
 	err = fs_mount(FS_EXT4_VERITY, self->f.dir);
 	if (err == -EOPNOTSUPP)
-		SKIP(return, "needs mkfs.ext4");
+		SKIP(return, "%s", fs_needs(FS_EXT4_VERITY));
 	ASSERT_EQ(0, err);
 	snprintf(lower, sizeof(lower), "%s/lower", self->f.dir);
 	ASSERT_EQ(0, mkdir(lower, 0755));
@@ -5058,7 +5231,7 @@ TEST_F(opening, digest)
 	self->f.fd = -1;
 	err = fs_mount(FS_OVERLAY_META, self->f.dir);
 	if (err == -EOPNOTSUPP)
-		SKIP(return, "needs overlayfs");
+		SKIP(return, "%s", fs_needs(FS_OVERLAY_META));
 	ASSERT_EQ(0, err);
 	snprintf(self->f.path, sizeof(self->f.path), "%s/file", self->f.dir);
 	/* Copies up the metadata, with the digest. */

@@ -342,6 +342,17 @@ int dual_bind6(struct bpf_sock_addr *ctx)
 	return 1;
 }
 
+/* Sets both addresses, also of a socket that has one. */
+SEC("?cgroup/autobind")
+int always_both(struct bpf_sock_addr *ctx)
+{
+	if (!MINE(ctx) || ctx->user_family == AF_INET)
+		return 1;
+	pin_ip6(ctx, false);
+	ctx->user_ip4 = policy.pin4;
+	return 1;
+}
+
 SEC("?cgroup/autobind")
 int dual_autobind(struct bpf_sock_addr *ctx)
 {

@@ -217,6 +217,7 @@ static struct cgroup_sock *load_policy(void)
 
 	if (!skel)
 		return NULL;
+	skel->data->wait_scale = timeout_scale();
 	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
 	bpf_program__set_autoload(skel->progs.one_ip_autobind, has_autobind());
 	use_all_protocols(skel->obj);
@@ -737,8 +738,39 @@ static int protocol_of(enum proto p, int domain)
 	       p == MPTCP ? IPPROTO_MPTCP : p == UDP ? IPPROTO_UDP : IPPROTO_TCP;
 }
 
+static bool has_proto(enum proto p)
+{
+	int fd = socket(AF_INET6, type_of(p), protocol_of(p, AF_INET6));
+
+	if (fd < 0)
+		return errno != EPROTONOSUPPORT && errno != ESOCKTNOSUPPORT;
+	close(fd);
+	return true;
+}
+
+#define NEEDS_SCTP "needs CONFIG_IP_SCTP"
+#define NEEDS_MPTCP "needs CONFIG_MPTCP and CONFIG_MPTCP_IPV6"
+#define NEEDS_SCTP_AND_MPTCP "needs CONFIG_IP_SCTP, CONFIG_MPTCP and CONFIG_MPTCP_IPV6"
+
+static bool has_sctp_and_mptcp(void)
+{
+	return has_proto(SCTP1) && has_proto(MPTCP);
+}
+
+static bool is_uring(enum op o)
+{
+	return o == IOU_LISTEN || o == IOU_CONNECT || o == IOU_SEND;
+}
+
+static bool has_uring(void)
+{
+	const struct io_uring_sqe nop = { .opcode = IORING_OP_NOP };
+
+	return uring_do(&nop, 1000 * timeout_scale()) != -ENOSYS;
+}
+
 /* Timeouts for a peer, and for calls that a program must refuse at once. */
-#define PEER_MS 2000
+#define PEER_MS (2000 * timeout_scale())
 #define REFUSED_MS (100 * timeout_scale())
 
 static int set_patience(int fd, int ms)
@@ -751,7 +783,7 @@ static int set_patience(int fd, int ms)
 /* Unless a program redirects it, no peer answers or connects. */
 static int impatient(int fd)
 {
-	const struct timeval accept = { .tv_sec = 20 };
+	const struct timeval accept = { .tv_sec = 20 * timeout_scale() };
 
 	if (fd < 0 || (!set_patience(fd, PEER_MS) &&
 		       !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &accept, sizeof(accept))))
@@ -1029,6 +1061,10 @@ FIXTURE_SETUP(matrix)
 {
 	const struct cell *c = &variant->cell;
 
+	if (!has_proto(c->proto))
+		SKIP(return, "%s", is_sctp(c->proto) ? NEEDS_SCTP : NEEDS_MPTCP);
+	if (is_uring(c->op) && !has_uring())
+		SKIP(return, "needs CONFIG_IO_URING");
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
 		return;
@@ -1038,8 +1074,6 @@ FIXTURE_SETUP(matrix)
 	if (c->proto == PING)
 		allow_ping(_metadata);
 	self->port = serve(&self->net, c, &self->server);
-	if (self->port == -EPROTONOSUPPORT || self->port == -ESOCKTNOSUPPORT)
-		SKIP(return, "needs %s", is_sctp(c->proto) ? "CONFIG_IP_SCTP" : "CONFIG_MPTCP");
 	ASSERT_LT(0, self->port);
 }
 
@@ -1356,6 +1390,10 @@ FIXTURE_VARIANT_ADD(fail_nth, sctp_seqpacket) { .proto = SCTPN };
 
 FIXTURE_SETUP(fail_nth)
 {
+	if (!has_proto(variant->proto))
+		SKIP(return, "%s", is_sctp(variant->proto) ? NEEDS_SCTP : NEEDS_MPTCP);
+	if (!has_diag())
+		SKIP(return, NEEDS_DIAG);
 	if (faults_open(&self->faults))
 		SKIP(return, NEEDS_FAULT_INJECTION);
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
@@ -1410,13 +1448,12 @@ static bool is_inet_listen(const struct cell *c)
 static int make_abrupt_socket(const struct cell *c)
 {
 	const struct linger now = { .l_onoff = 1 };
-	const struct timeval soon = { .tv_usec = 500000 };
 	int fd = make_socket(c), one = 1;
 
 	/* With SO_REUSEPORT, listen() also allocates memory after it has chosen a port. */
 	if (fd >= 0 && server_type(c->proto) == SOCK_STREAM &&
 	    (setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) ||
-	     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)) ||
+	     set_patience(fd, 500 * timeout_scale()) ||
 	     (is_inet_listen(c) &&
 	      setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one))))) {
 		close(fd);
@@ -1497,14 +1534,14 @@ TEST_F(fail_nth, cells)
 
 	for (i = 0; i < ARRAY_LEN(cells); i++) {
 		/* io_uring_enter() may return before its request is complete. */
-		if (cells[i].proto == variant->proto && cells[i].op != IOU_LISTEN &&
-		    cells[i].op != IOU_CONNECT && cells[i].op != IOU_SEND)
+		if (cells[i].proto == variant->proto && !is_uring(cells[i].op))
 			faults += fail_cell(_metadata, self, &cells[i]);
 	}
 	EXPECT_LT(0, faults);
 	ASSERT_EQ(0, diag_count(PIN4, PIN6, &at, &elsewhere));
 	EXPECT_EQ(0, at + elsewhere);
-	EXPECT_EQ(0, sctp_assocs());
+	if (is_sctp(variant->proto))
+		EXPECT_EQ(0, sctp_assocs());
 	TH_LOG("%d faults", faults);
 }
 
@@ -1898,8 +1935,10 @@ static int missing_page(struct __test_metadata *_metadata, const void *page, siz
 	int uffd;
 
 	uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
-	if (uffd < 0)
+	if (uffd < 0) {
+		ASSERT_EQ(ENOSYS, errno);
 		return -1;
+	}
 	ASSERT_EQ(0, ioctl(uffd, UFFDIO_API, &api));
 	buf = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, buf);
@@ -2677,6 +2716,10 @@ static void scenario(struct __test_metadata *_metadata, const struct net *net, i
 
 TEST_F(one_ip, scenario)
 {
+	if (!has_proto(MPTCP))
+		SKIP(return, NEEDS_MPTCP);
+	if (!has_diag())
+		SKIP(return, NEEDS_DIAG);
 	scenario(_metadata, &self->net, AF_INET, "0.0.0.0", "127.0.0.1", PIN4, OTHER4, PEER4);
 	scenario(_metadata, &self->net, AF_INET6, "::", "::1", PIN6, OTHER6, PEER6);
 }
@@ -2692,12 +2735,12 @@ FIXTURE(sctp)
 
 FIXTURE_SETUP(sctp)
 {
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
 		return;
 	self->server = impatient(peer_socket(&self->net, AF_INET, SOCK_STREAM, IPPROTO_SCTP));
-	if (self->server == -EPROTONOSUPPORT || self->server == -ESOCKTNOSUPPORT)
-		SKIP(return, "needs CONFIG_IP_SCTP");
 	ASSERT_LE(0, self->server);
 	make_addr(&self->peer, PEER4, 0);
 	ASSERT_EQ(0, bind(self->server, &self->peer.sa, sizeof(self->peer.in)));
@@ -3420,6 +3463,8 @@ static void sctp_scenario(struct __test_metadata *_metadata, const struct net *n
 
 TEST_F(one_ip, sctp)
 {
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	sctp_scenario(_metadata, &self->net, AF_INET, "0.0.0.0", "127.0.0.1", PIN4, OTHER4, PEER4);
 	sctp_scenario(_metadata, &self->net, AF_INET6, "::", "::1", PIN6, OTHER6, PEER6);
 }
@@ -3488,7 +3533,7 @@ TEST_F(hooks, connected_control)
 TEST_F(hooks, refused_after_bpf_bind)
 {
 	struct policy *policy = &self->skel->bss->policy;
-	struct timeval wait = { .tv_sec = 20 };
+	struct timeval wait = { .tv_sec = 20 * timeout_scale() };
 	socklen_t len = sizeof(union addr);
 	union addr a;
 	int fd, peer;
@@ -3709,6 +3754,93 @@ TEST_F(hooks, raw_bound_again)
 	EXPECT_EQ(0, seen[CONNECT6].runs);
 }
 
+/*
+ * bpf_bind() to the link-local address of a bound socket does not change the device: the scope
+ * must be that of the socket, or 0. Other addresses have no scope.
+ */
+TEST_F(hooks, scope_of_a_bound_socket)
+{
+	int wire = if_nametoindex("wire0"), lo = if_nametoindex("lo"), fd, i, j;
+	static const struct {
+		int type, protocol;
+		const char *name;
+	} kinds[] = {
+		{ SOCK_DGRAM, 0, "UDP" }, { SOCK_RAW, IPPROTO_TEST, "raw" },
+	};
+	const struct {
+		const char *pin, *peer;
+		int scope, result;
+		const char *name;
+	} binds[] = {
+		{ "fe80::1", "fe80::9", wire, 0, "the scope of its device" },
+		{ "fe80::1", "fe80::9", 0, 0, "no scope" },
+		{ "fe80::1", "fe80::9", lo, -EINVAL, "the scope of another device" },
+		{ PIN6, PEER6, lo, 0, "a scope, which is ignored" },
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	union addr a;
+	socklen_t len;
+
+	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
+	for (i = 0; i < (int)ARRAY_LEN(kinds); i++) {
+		for (j = 0; j < (int)ARRAY_LEN(binds); j++) {
+			policy->netns = 0;
+			fd = socket(AF_INET6, kinds[i].type, kinds[i].protocol);
+			ASSERT_LE(0, fd);
+			len = make_addr(&a, binds[j].pin, 0);
+			a.in6.sin6_scope_id = wire;
+			ASSERT_EQ(0, bind(fd, &a.sa, len));
+			inet_pton(AF_INET6, binds[j].pin, policy->pin6);
+			policy->scope = binds[j].scope;
+			policy->netns = self->net.cookie;
+			self->skel->bss->bind_result = 1;
+			len = make_addr(&a, binds[j].peer, 9);
+			a.in6.sin6_scope_id = wire;
+			EXPECT_EQ(binds[j].result ? -EPERM : 0,
+				  connect(fd, &a.sa, len) ? -errno : 0)
+				TH_LOG("%s with %s", kinds[i].name, binds[j].name);
+			EXPECT_EQ(binds[j].result, self->skel->bss->bind_result)
+				TH_LOG("%s with %s", kinds[i].name, binds[j].name);
+			close(fd);
+		}
+	}
+}
+
+/*
+ * An IPv6 socket that is not bound to IPv4 stores 127.0.0.6 or 0.0.0.0 in place of an IPv4
+ * address. bpf_bind() to that does not succeed as if the socket were bound to it.
+ */
+TEST_F(hooks, not_bound_to_ipv4)
+{
+	static const struct {
+		const char *at, *stored;
+	} binds[] = {
+		{ PIN6, "127.0.0.6" }, { "::", "0.0.0.0" },
+	};
+	struct policy *policy = &self->skel->bss->policy;
+	int fd, i, other;
+	union addr a;
+
+	for (i = 0; i < (int)ARRAY_LEN(binds); i++) {
+		for (other = 0; other < 2; other++) {
+			policy->netns = 0;
+			fd = socket(AF_INET6, SOCK_DGRAM, 0);
+			ASSERT_LE(0, fd);
+			ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, binds[i].at, 0)));
+			inet_pton(AF_INET, binds[i].stored, &policy->pin4);
+			policy->other_family = other;
+			policy->netns = self->net.cookie;
+			self->skel->bss->bind_result = 1;
+			EXPECT_EQ(-1, connect(fd, &a.sa, make_addr(&a, "::ffff:" PEER4, 9)));
+			EXPECT_EQ(EPERM, errno);
+			EXPECT_EQ(-EINVAL, self->skel->bss->bind_result)
+				TH_LOG("bound to %s, %s address", binds[i].at,
+				       other ? "AF_INET" : "v4-mapped");
+			close(fd);
+		}
+	}
+}
+
 /* bpf_bind() to an IPv4 address, which is shorter, does not bind an IPv6 raw socket. */
 TEST_F(hooks, raw_other_family)
 {
@@ -3844,6 +3976,9 @@ FIXTURE_SETUP(known)
 {
 	struct cgroup_sock *skel;
 
+	/* All of newcomers[] are tested. */
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	self->skel = enter_policy(_metadata, &self->cgroup, &self->net);
 	if (!self->skel)
 		return;
@@ -4207,6 +4342,8 @@ TEST_F(one_ip, storm)
 	pthread_t threads[2];
 	int i;
 
+	if (!has_proto(MPTCP))
+		SKIP(return, NEEDS_MPTCP);
 	ASSERT_NE(NULL, self->skel->links.one_ip_autobind);
 	for (i = 0; i < 2; i++) {
 		storms[i].epoch = ATTACHED;
@@ -4408,7 +4545,7 @@ static void fuzz_step(FIXTURE_DATA(one_ip) *self, struct fuzzer *z)
 		while (domain_of(c->form) != domain_of(form));
 		do
 			c->op = fuzz_pick(f, OPS);
-		while (c->op == IOU_LISTEN || c->op == IOU_CONNECT || c->op == IOU_SEND);
+		while (is_uring(c->op));
 		what = op_names[c->op];
 		policy->mapped = c->form == MAPPED || c->form == ON6;
 		err = do_op(c, *fd, z->ports[c->proto][is_v6_form(c->form)]);
@@ -4470,6 +4607,10 @@ TEST_F_TIMEOUT(one_ip, fuzz, FUZZ_TIMEOUT)
 	pthread_t attacher;
 	time_t end;
 
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
+	if (!has_diag())
+		SKIP(return, NEEDS_DIAG);
 	ASSERT_NE(NULL, self->skel->links.one_ip_autobind)
 		TH_LOG("no BPF_CGROUP_INET_AUTOBIND");
 	signal(SIGPIPE, SIG_IGN);
@@ -4566,6 +4707,7 @@ static struct cgroup_sock *open_dual(void)
 	bpf_program__set_autoload(skel->progs.one_ip_autobind, false);
 	bpf_program__set_autoload(skel->progs.dual_bind6, true);
 	bpf_program__set_autoload(skel->progs.dual_autobind, true);
+	bpf_program__set_autoload(skel->progs.always_both, true);
 	bpf_program__set_autoload(skel->progs.any_port6, true);
 	bpf_program__set_autoload(skel->progs.bind_ipv4_in_connect6, true);
 	use_all_protocols(skel->obj);
@@ -4717,6 +4859,8 @@ TEST_F(dual, connect)
 	union addr a;
 	socklen_t len;
 
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
 	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
 		for (way = 0; way < 2; way++) {
 			server = dual_server(_metadata, &self->net, kind, way);
@@ -4807,6 +4951,8 @@ TEST_F(dual, listen)
 	int fd, kind, bound, way;
 	union addr a;
 
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
 	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
 		for (bound = 0; bound < 2 && dual_listens(kind); bound++) {
 			fd = dual_socket(kind);
@@ -4886,6 +5032,8 @@ TEST_F(dual, port_of_another_cgroup)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
 	for (kind = 0; kind < (int)ARRAY_LEN(dual_kinds); kind++) {
 		set_policy(policy, &self->net);
 		first = dual_socket(kind);
@@ -4927,8 +5075,8 @@ TEST_F(dual, port_of_another_cgroup)
  * enough for UDP to look for conflicts by address.
  */
 static void dual_conflict(struct __test_metadata *_metadata, struct policy *policy,
-			  uint64_t cookie, int kind, const char *text, int expected, bool before,
-			  int crowd)
+			  uint64_t cookie, int kind, const char *text, int v6only, int expected,
+			  bool before, int crowd)
 {
 	int fd, other, many[12], i, port;
 	char local[INET_ADDRSTRLEN];
@@ -4949,6 +5097,9 @@ static void dual_conflict(struct __test_metadata *_metadata, struct policy *poli
 	make_addr(&a, text, 0);
 	other = socket(a.sa.sa_family, dual_kinds[kind].type, 0);
 	ASSERT_LE(0, other);
+	if (v6only)
+		ASSERT_EQ(0, setsockopt(other, IPPROTO_IPV6, IPV6_V6ONLY, &v6only,
+					sizeof(v6only)));
 	if (before) {
 		ASSERT_EQ(0, bind(other, &a.sa, make_addr(&a, text, port)));
 		policy->netns = cookie;
@@ -4960,7 +5111,8 @@ static void dual_conflict(struct __test_metadata *_metadata, struct policy *poli
 		err = bind(other, &a.sa, make_addr(&a, text, port_of(fd)));
 	}
 	EXPECT_EQ(expected, err ? -errno : 0)
-		TH_LOG("%s at %s, %s", dual_kinds[kind].name, text, before ? "before" : "after");
+		TH_LOG("%s at %s%s, %s", dual_kinds[kind].name, text,
+		       v6only ? " without IPv4" : "", before ? "before" : "after");
 	for (i = 0; i < crowd; i++)
 		close(many[i]);
 	close(fd);
@@ -4971,12 +5123,13 @@ TEST_F(dual, conflicts)
 {
 	static const struct {
 		const char *text;
-		int err;
+		int err, v6only;
 	} others[] = {
 		{ PIN4, -EADDRINUSE }, { OTHER4, 0 },
 		{ PIN6, -EADDRINUSE }, { OTHER6, 0 },
 		{ "::ffff:" PIN4, -EADDRINUSE }, { "::ffff:" OTHER4, 0 },
 		{ "0.0.0.0", -EADDRINUSE }, { "::", -EADDRINUSE },
+		{ "::", -EADDRINUSE, 1 },
 	};
 	static const int kinds[] = { 0, 3 };
 	struct policy *policy = &self->skel->bss->policy;
@@ -4988,11 +5141,12 @@ TEST_F(dual, conflicts)
 		for (i = 0; i < (int)ARRAY_LEN(others); i++)
 			for (way = 0; way < 2; way++) {
 				dual_conflict(_metadata, policy, self->net.cookie, kinds[k],
-					      others[i].text, others[i].err, way, 0);
+					      others[i].text, others[i].v6only,
+					      others[i].err, way, 0);
 				if (i < 6)	/* not a wildcard */
 					dual_conflict(_metadata, policy, self->net.cookie,
-						      kinds[k], others[i].text, others[i].err,
-						      way, 12);
+						      kinds[k], others[i].text, 0,
+						      others[i].err, way, 12);
 			}
 }
 
@@ -5005,6 +5159,8 @@ TEST_F(dual, second_address_in_use)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	policy->netns = 0;
 	first = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
 	ASSERT_LE(0, first);
@@ -5041,6 +5197,8 @@ TEST_F(dual, port_of_connected)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_proto(MPTCP))
+		SKIP(return, NEEDS_MPTCP);
 	for (kind = 0; kind < 2; kind++)
 		for (way = 0; way < 2; way++) {
 			server = dual_server(_metadata, &self->net, kind, way);
@@ -5133,6 +5291,8 @@ TEST_F(dual, refused)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
 	fd = dual_socket(0);
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
@@ -5272,6 +5432,8 @@ TEST_F(dual, privileged_port)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
 	link = bpf_program__attach_cgroup(self->skel->progs.any_port6, self->cgroup);
 	ASSERT_NE(NULL, link);
 	ASSERT_EQ(0, drop_cap(CAP_NET_BIND_SERVICE));
@@ -5300,6 +5462,8 @@ TEST_F(dual, bindx)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	/* The task names the IPv4 address too, before. */
 	fd = dual_socket(2);
 	ASSERT_LE(0, fd);
@@ -5462,6 +5626,69 @@ TEST_F(dual, after_a_failure)
 		close(servers[i]);
 }
 
+/*
+ * After bpf_bind() to an IPv6 address, the socket has no IPv4: a program at autobind may set the
+ * same address and an IPv4 one, which is ignored.
+ */
+TEST_F(dual, autobind_after_bpf_bind)
+{
+	static const int kinds[] = { 0, 3 };
+	struct cgroup_sock *skel = self->skel;
+	int server, fd, k, ret;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	skel->links.always_both = bpf_program__attach_cgroup(skel->progs.always_both,
+							     self->cgroup);
+	ASSERT_NE(NULL, skel->links.always_both);
+	for (k = 0; k < (int)ARRAY_LEN(kinds); k++) {
+		server = dual_server(_metadata, &self->net, kinds[k], 1);
+		fd = dual_socket(kinds[k]);
+		ASSERT_LE(0, fd);
+		ret = connect(fd, &a.sa, make_addr(&a, PEER6, port_of(server)));
+		EXPECT_EQ(0, ret)
+			TH_LOG("%s: %m", dual_kinds[kinds[k]].name);
+		EXPECT_TRUE(has_ip(fd, PIN6))
+			TH_LOG("%s is at another address", dual_kinds[kinds[k]].name);
+		close(fd);
+		close(server);
+	}
+}
+
+/*
+ * A disconnected UDP socket still has the addresses that programs chose for its former port, but
+ * is not bound to them: bpf_bind() binds it. Without programs that choose again, the kernel
+ * drops the addresses of a socket that is not bound.
+ */
+TEST_F(dual, bpf_bind_after_autobind)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int server, fd, port;
+	union addr a;
+	socklen_t len;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	server = dual_server(_metadata, &self->net, 3, 1);
+	port = port_of(server);
+	fd = dual_socket(3);
+	ASSERT_LE(0, fd);
+	len = make_addr(&a, PEER6, port);
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &a.sa, len));
+	ASSERT_TRUE(dual_got(server, 3, PIN6));
+	ASSERT_EQ(0, connect(fd, &none, sizeof(none)));
+	ASSERT_EQ(0, port_of(fd));
+
+	ASSERT_EQ(0, bpf_link__destroy(self->skel->links.dual_autobind));
+	self->skel->links.dual_autobind = NULL;
+	ASSERT_EQ(0, connect(fd, &a.sa, len));
+	EXPECT_TRUE(has_ip(fd, PIN6))
+		TH_LOG("the address is that of the route");
+	close(fd);
+	close(server);
+}
+
 /* A UDP socket connected to one family, then the other, keeps both addresses. */
 TEST_F(dual, reconnected)
 {
@@ -5543,7 +5770,7 @@ static int dual_arrives(int server, int fd)
 
 	if (send(server, "x", 1, 0) != 1)
 		return -errno;
-	if (poll(p, ARRAY_LEN(p), 20000) <= 0)
+	if (poll(p, ARRAY_LEN(p), 20000 * timeout_scale()) <= 0)
 		return -ETIME;
 	return recv(p[0].revents ? fd : server, &c, 1, 0) == 1 ? 0 : -errno;
 }
@@ -5641,7 +5868,7 @@ static int dual_receiver(int server, const int fds[2])
 	char c;
 	int i;
 
-	if (send(server, "x", 1, 0) != 1 || poll(p, ARRAY_LEN(p), 20000) <= 0)
+	if (send(server, "x", 1, 0) != 1 || poll(p, ARRAY_LEN(p), 20000 * timeout_scale()) <= 0)
 		return -1;
 	for (i = 0; i < 2; i++)
 		if (p[i].revents)
@@ -5851,9 +6078,11 @@ static struct cgroup_sock *open_without_programs(void)
 	struct cgroup_sock *skel = cgroup_sock__open();
 	struct bpf_program *prog;
 
-	if (skel)
-		bpf_object__for_each_program(prog, skel->obj)
-			bpf_program__set_autoload(prog, false);
+	if (!skel)
+		return NULL;
+	skel->data->wait_scale = timeout_scale();
+	bpf_object__for_each_program(prog, skel->obj)
+		bpf_program__set_autoload(prog, false);
 	return skel;
 }
 
@@ -6188,6 +6417,8 @@ TEST_F(dual, associations)
 
 	if (!self->both)
 		SKIP(return, "a socket has one address");
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	for (i = 0; i < 4; i++)
 		servers[i % 2][i / 2] = dual_server(_metadata, &self->net, 4, i % 2);
 	for (first = 0; first < 2; first++) {
@@ -6575,6 +6806,8 @@ TEST_F(hooks, bpf_bind_ipv4)
 	union addr a;
 	socklen_t len;
 
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	policy->other_family = 1;
 	for (i = 0; i < (int)ARRAY_LEN(kinds); i++) {
 		server = peer_socket(&self->net, AF_INET, kinds[i].type, kinds[i].protocol);
@@ -6629,6 +6862,8 @@ TEST_F(hooks, scope_of_a_rewritten_bind)
 	union addr a;
 	socklen_t len;
 
+	if (!has_proto(SCTP1))
+		SKIP(return, NEEDS_SCTP);
 	allow_ping(_metadata);
 	ASSERT_EQ(0, system("ip addr add fe80::1/64 dev wire0 nodad"));
 	ASSERT_EQ(0, system("ip addr add fe80::2/64 dev lo nodad"));
@@ -6738,7 +6973,7 @@ static bool arrives_from(int server, const char *data, const char *source)
 	union addr from;
 	socklen_t len = sizeof(from);
 
-	return poll(&p, 1, 1000) == 1 &&
+	return poll(&p, 1, 1000 * timeout_scale()) == 1 &&
 		recvfrom(server, buf, sizeof(buf) - 1, 0, &from.sa, &len) > 0 &&
 		!strcmp(buf, data) && same_ip(&from, source);
 }
@@ -7249,6 +7484,8 @@ TEST_F(autobind, privileged_port)
 	int fd, i, allowed;
 	union addr a;
 
+	if (!has_sctp_and_mptcp())
+		SKIP(return, NEEDS_SCTP_AND_MPTCP);
 	skel = cgroup_sock__open();
 	ASSERT_NE(NULL, skel);
 	bpf_program__set_autoload(skel->progs.bind_in_connect4, false);
@@ -7287,6 +7524,8 @@ TEST_F(hooks, mptcp_late_subflow)
 	time_t end;
 	char c;
 
+	if (!has_proto(MPTCP))
+		SKIP(return, NEEDS_MPTCP);
 	ASSERT_EQ(0, system("ip mptcp endpoint add " OTHER4 " dev wire0 subflow"));
 	server = impatient(peer_socket(&self->net, AF_INET, SOCK_STREAM, IPPROTO_MPTCP));
 	ASSERT_LE(0, server);
@@ -7303,7 +7542,8 @@ TEST_F(hooks, mptcp_late_subflow)
 	ASSERT_EQ(1, recv(conn, &c, 1, 0));
 	ASSERT_EQ(1, send(conn, "x", 1, 0));
 	ASSERT_EQ(1, recv(fd, &c, 1, 0));
-	for (end = time(NULL) + 20; !subflows && time(NULL) < end; sched_yield()) {
+	for (end = time(NULL) + 20 * timeout_scale(); !subflows && time(NULL) < end;
+	     sched_yield()) {
 		len = sizeof(subflows);
 		ASSERT_EQ(0, getsockopt(fd, 284 /* SOL_MPTCP */, 1 /* MPTCP_INFO */,
 					&subflows, &len));
@@ -7619,6 +7859,8 @@ TEST_F(hooks, mptcp_foreign_listener)
 	time_t end;
 	char c;
 
+	if (!has_proto(MPTCP))
+		SKIP(return, NEEDS_MPTCP);
 	root = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	ASSERT_LE(0, root);
 	ASSERT_EQ(0, peer_system(net, "ip mptcp limits set subflows 2 add_addr_accepted 2"));
@@ -7668,7 +7910,7 @@ TEST_F(hooks, mptcp_foreign_listener)
 		if (ways[i].peer)
 			ASSERT_EQ(0, peer_system(net, ways[i].peer));
 		ASSERT_EQ(0, enter_cgroup(self->cgroup));
-		for (end = time(NULL) + 20; time(NULL) < end; sched_yield())
+		for (end = time(NULL) + 20 * timeout_scale(); time(NULL) < end; sched_yield())
 			if (mptcp_counter(net, net->host, "MPJoinRejected") > rejected ||
 			    mptcp_counter(net, net->host, "MPJoinAckRx") > joined)
 				break;
@@ -7743,6 +7985,8 @@ TEST_F(hooks, uring_bind)
 	int i, type, deny;
 	union addr a;
 
+	if (!has_uring())
+		SKIP(return, "needs CONFIG_IO_URING");
 	for (i = 0; i < (int)ARRAY_LEN(all); i++) {
 		for (type = SOCK_STREAM; type <= SOCK_DGRAM; type++) {
 			memset(&sqe, 0, sizeof(sqe));
@@ -7794,7 +8038,7 @@ TEST_F(hooks, smc)
 		bound = i & 2;
 		fd = socket(smc[i / 4].domain, SOCK_STREAM, smc[i / 4].protocol);
 		if (fd < 0 && (errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT))
-			SKIP(return, "no CONFIG_SMC");
+			SKIP(return, "needs CONFIG_SMC");
 		ASSERT_LE(0, fd);
 		ASSERT_LE(0, impatient(fd));
 		if (fallback)
@@ -7911,6 +8155,8 @@ TEST_F(hooks, ways_out)
 	bool has[ARRAY_LEN(sockets)];
 	union addr a;
 
+	if (!has_proto(MPTCP))
+		SKIP(return, NEEDS_MPTCP);
 	mptcp = genl_family("mptcp_pm");
 	ASSERT_LT(0, mptcp);
 	for (i = 0; i < (int)ARRAY_LEN(sockets); i++) {

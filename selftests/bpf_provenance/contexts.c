@@ -66,6 +66,8 @@ TEST_F(contexts, nmi_on_user_task)
 #ifndef __x86_64__
 	SKIP(return, "the nmi_handler tracepoint is x86's");
 #endif
+	if (access("/proc/sysrq-trigger", F_OK))
+		SKIP(return, "needs CONFIG_MAGIC_SYSRQ");
 	/* SysRq l interrupts all CPUs except the caller's. */
 	if (pin_to_cpu(0) || spinner_start(&self->spinner, 1))
 		SKIP(return, "needs CPUs 0 and 1");

@@ -51,12 +51,13 @@ const char *fs_needs(enum own_fs fs)
 			"needs CONFIG_EXT4_FS, CONFIG_FS_VERITY, CONFIG_BLK_DEV_LOOP, mkfs.ext4",
 		[FS_XFS]	 = "needs CONFIG_XFS_FS, CONFIG_BLK_DEV_LOOP and mkfs.xfs",
 		[FS_BTRFS]	 = "needs CONFIG_BTRFS_FS, CONFIG_BLK_DEV_LOOP and mkfs.btrfs",
-		[FS_SQUASHFS]	 = "needs CONFIG_SQUASHFS, CONFIG_BLK_DEV_LOOP and mksquashfs",
+		[FS_SQUASHFS]	 = "needs CONFIG_SQUASHFS_ZLIB, CONFIG_BLK_DEV_LOOP and mksquashfs",
 		[FS_OVERLAY]	 = "needs CONFIG_OVERLAY_FS",
 		[FS_OVERLAY_META] = "needs CONFIG_OVERLAY_FS with metacopy and verity",
 		[FS_TMPFS]	 = "needs CONFIG_TMPFS",
 		[FS_STALLING]	 =
-			"needs CONFIG_FUSE_FS, CONFIG_SQUASHFS, CONFIG_BLK_DEV_LOOP, mksquashfs",
+			"needs CONFIG_FUSE_FS, CONFIG_SQUASHFS_ZLIB, CONFIG_BLK_DEV_LOOP "
+			"and mksquashfs",
 		[FS_FUSE]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_HUNG]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_SILENT] = "needs CONFIG_FUSE_FS",
@@ -294,8 +295,8 @@ static int mount_here(enum own_fs fs)
 	}
 	if (!mount(kinds[fs].type, ".", kinds[fs].type, 0, options))
 		return 0;
-	/* EINVAL: overlayfs does not have the options. */
-	return errno == ENODEV || (fs == FS_OVERLAY_META && errno == EINVAL) ?
+	/* EINVAL: overlayfs does not have the options; only the kernel may mount its tmpfs. */
+	return errno == ENODEV || ((fs == FS_OVERLAY_META || fs == FS_TMPFS) && errno == EINVAL) ?
 		-EOPNOTSUPP : -errno;
 }
 

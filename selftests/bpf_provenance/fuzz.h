@@ -12,7 +12,7 @@
  */
 #define FUZZ_TIMEOUT 300	/* FUZZ_SECONDS adds to it, see test_timeout() */
 /* Seconds for each kind of result to be seen once. */
-#define FUZZ_PATIENCE 60
+#define FUZZ_PATIENCE (60 * timeout_scale())
 
 struct fuzz {
 	uint32_t seed;

@@ -399,10 +399,9 @@ static int diag_dump(int fd, int family, int protocol, const char *ip4, const ch
 		if (n < 0)
 			return -errno;
 		for (h = (void *)buf; NLMSG_OK(h, n); h = NLMSG_NEXT(h, n)) {
-			if (h->nlmsg_type == NLMSG_DONE)
-				return 0;
-			if (h->nlmsg_type == NLMSG_ERROR)
-				return ((struct nlmsgerr *)NLMSG_DATA(h))->error;
+			/* Both begin with a negative errno, or 0. */
+			if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR)
+				return *(int *)NLMSG_DATA(h);
 			m = NLMSG_DATA(h);
 			if (!m->id.idiag_sport)
 				continue;
@@ -433,6 +432,13 @@ int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere)
 			err = diag_dump(fd, families[i], protocols[j], ip4, ip6, at, elsewhere);
 	close(fd);
 	return err;
+}
+
+bool has_diag(void)
+{
+	int at, elsewhere;
+
+	return diag_count("0.0.0.0", "::", &at, &elsewhere) != -ENOENT;
 }
 
 /* Count lines of @path below the heading. Call @line on each, if set. */
@@ -559,5 +565,5 @@ int uring_open(const char *path)
 		.open_flags = O_RDONLY | O_CLOEXEC,
 	};
 
-	return uring_do(&sqe, 3000);
+	return uring_do(&sqe, 3000 * timeout_scale());
 }

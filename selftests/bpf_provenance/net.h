@@ -66,6 +66,10 @@ int wire_count(const struct net *net, const char *src4, const char *src6, int *f
  */
 int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
 
+/* Does the kernel have sock_diag for TCP and UDP? */
+bool has_diag(void);
+#define NEEDS_DIAG "needs CONFIG_INET_DIAG and CONFIG_INET_UDP_DIAG"
+
 /*
  * The same for listening SCTP endpoints, and the number of associations. Both use
  * /proc/net/sctp, which needs no additional kernel option.

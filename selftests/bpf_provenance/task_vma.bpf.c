@@ -499,6 +499,9 @@ pid_t other_pid;
 long other_err[2];
 __u32 other_vmas;
 int other_refs;			/* that the walks have left */
+/* Of the walk that was refused. */
+bool refused_has_file;
+__u64 refused_addr;
 
 SEC("?tp_btf/sys_enter")
 int BPF_PROG(other_task, struct pt_regs *regs, long id)
@@ -520,6 +523,10 @@ int BPF_PROG(other_task, struct pt_regs *regs, long id)
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_save(&flags);
 	other_err[1] = bpf_iter_task_vma_new(&it, task, 0);
+	if (bpf_ksym_exists(bpf_iter_task_vma_has_file))
+		refused_has_file = bpf_iter_task_vma_has_file(&it);
+	if (bpf_ksym_exists(bpf_iter_task_vma_error_addr))
+		refused_addr = bpf_iter_task_vma_error_addr(&it);
 	bpf_iter_task_vma_destroy(&it);
 	bpf_local_irq_restore(&flags);
 	other_refs += task->usage.refs.counter;
@@ -1259,6 +1266,7 @@ int BPF_PROG(split_walk, struct pt_regs *regs, long id)
 /* --- the end of a walk ------------------------------------------------------------ */
 
 bool at_end, mapped, mapped_in_time;
+bool last_has_file, has_file_at_end;
 __u64 after_end;
 
 /*
@@ -1273,8 +1281,13 @@ int BPF_PROG(walk_past_end, struct pt_regs *regs, long id)
 	if (!on_target() || id != sample_nr)
 		return 0;
 	seen.walk_err = bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
-	while (bpf_iter_task_vma_next(&it))
+	while (bpf_iter_task_vma_next(&it)) {
 		seen.nr_vmas++;
+		if (bpf_ksym_exists(bpf_iter_task_vma_has_file))
+			last_has_file = bpf_iter_task_vma_has_file(&it);
+	}
+	if (bpf_ksym_exists(bpf_iter_task_vma_has_file))
+		has_file_at_end = bpf_iter_task_vma_has_file(&it);
 	at_end = true;
 	mapped_in_time = becomes_true(&mapped);
 	after_end = (__u64)bpf_iter_task_vma_next(&it);

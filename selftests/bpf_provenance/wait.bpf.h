@@ -3,13 +3,16 @@
 #ifndef __BPF_PROVENANCE_WAIT_BPF_H
 #define __BPF_PROVENANCE_WAIT_BPF_H
 
+/* Set to timeout_scale() by user space. */
+__u32 wait_scale = 1;
+
 /*
- * Wait until user space has set a flag, for ten seconds. One loop has at most 8 million
+ * Wait until user space has set a flag, for ten seconds, scaled. One loop has at most 8 million
  * rounds, which can take less than a second.
  */
 static bool becomes_true(volatile bool *flag)
 {
-	u64 end = bpf_ktime_get_ns() + 10000000000ULL;
+	u64 end = bpf_ktime_get_ns() + 10000000000ULL * wait_scale;
 	int i, j;
 
 	bpf_for(i, 0, 1 << 10)

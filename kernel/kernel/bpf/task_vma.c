@@ -352,7 +352,7 @@ BTF_KFUNCS_START(task_vma_kfunc_ids)
 BTF_ID_FLAGS(func, bpf_task_vma_query)
 BTF_KFUNCS_END(task_vma_kfunc_ids)
 
-/* Tracing programs only: for others, current is an unrelated task. */
+/* Not for networking programs: when a packet arrives, current is an unrelated task. */
 static const struct btf_kfunc_id_set task_vma_kfunc_set = {
 	.owner = THIS_MODULE,
 	.set   = &task_vma_kfunc_ids,

@@ -192,8 +192,8 @@ int BPF_PROG(inode_before_rcu_unlock, struct file *opened)
 			exe = mm->exe_file;
 			if (exe) {
 				inode = exe->f_inode;
-				bpf_inode_storage_get(&inodes, inode, 0,
-						      BPF_LOCAL_STORAGE_GET_F_CREATE);
+				/* Creating a storage would need a reference. */
+				bpf_inode_storage_get(&inodes, inode, 0, 0);
 			}
 			bpf_rcu_read_unlock();
 		}

@@ -88,6 +88,9 @@ void parse_args(const struct argp *argp, int argc, char **argv);
 long parse_number(struct argp_state *state, const char *arg, const char *what,
 		  long min, long max);
 
+/* Rings take a descriptor per CPU: raise the soft limit of open files to the hard one. */
+void raise_file_limit(void);
+
 /* The argument of --ring-pages, likewise: a power of two, as mmap() of a ring needs it. */
 long parse_ring_pages(struct argp_state *state, const char *arg);
 

@@ -329,6 +329,16 @@ static __always_inline void name6(struct bpf_sock_addr *ctx)
 }
 
 /*
+ * For a family that the policy has no address of: as on a host without it. musl's getaddrinfo()
+ * fails if connect() has another error, such as EPERM.
+ */
+static __always_inline int refuse_with(int err)
+{
+	bpf_set_retval(err);
+	return REFUSE;
+}
+
+/*
  * The system call returns EADDRNOTAVAIL if the host does not have the policy's address, and
  * EPERM in all other cases.
  */
@@ -349,7 +359,9 @@ static __always_inline int local4(const struct policy *p, struct bpf_sock_addr *
 {
 	__u32 ip = ctx->user_ip4;
 
-	if (!p->has_ip4 || (ip && ip != p->ip4 && !is_localhost4(ip)))
+	if (!p->has_ip4)
+		return refuse_with(-EADDRNOTAVAIL);
+	if (ip && ip != p->ip4 && !is_localhost4(ip))
 		return REFUSE;
 	ctx->user_ip4 = p->ip4;
 	return ALLOW;
@@ -365,13 +377,13 @@ static __always_inline int local6(const struct policy *p, struct bpf_sock_addr *
 
 	if (is_mapped(&a) || (is_any(&a) && !p->has_ip6)) {
 		if (!p->has_ip4)
-			return REFUSE;
+			return refuse_with(-EADDRNOTAVAIL);
 		if (a.w[3] && a.w[3] != p->ip4 && !is_localhost4(a.w[3]))
 			return REFUSE;
 		to = mapped(p->ip4);
 	} else {
 		if (!p->has_ip6)
-			return REFUSE;
+			return refuse_with(-EADDRNOTAVAIL);
 		if (!is_any(&a) && !is_localhost6(&a) && !is_own6(p, &a))
 			return REFUSE;
 		to = own6(p);
@@ -604,8 +616,10 @@ int connect4(struct bpf_sock_addr *ctx)
 {
 	const struct policy *p = get_policy();
 
-	if (!p || !p->has_ip4)
+	if (!p)
 		return REFUSE;
+	if (!p->has_ip4)
+		return refuse_with(-ENETUNREACH);
 	if (redirect4(p, ctx) && has_ports(ctx))
 		return local_source(p, ctx, true, false);
 	return source4(p, ctx, false);
@@ -618,8 +632,10 @@ int connect6(struct bpf_sock_addr *ctx)
 	struct words a = user_ip6(ctx);
 	bool ip4 = is_mapped(&a);
 
-	if (!p || (ip4 ? !p->has_ip4 : !p->has_ip6))
+	if (!p)
 		return REFUSE;
+	if (ip4 ? !p->has_ip4 : !p->has_ip6)
+		return refuse_with(-ENETUNREACH);
 	if (redirect6(p, ctx) && has_ports(ctx))
 		return local_source(p, ctx, ip4, true);
 	return ip4 ? source4(p, ctx, true) : source6(p, ctx);
@@ -660,8 +676,10 @@ int sendmsg4(struct bpf_sock_addr *ctx)
 	__u32 src = ctx->msg_src_ip4;
 	bool local, own;
 
-	if (!p || !p->has_ip4)
+	if (!p)
 		return REFUSE;
+	if (!p->has_ip4)
+		return refuse_with(-ENETUNREACH);
 	own = !src || src == p->ip4;
 	local = !own && is_local_source4(p, ctx, src);
 	if (!own && !local && (!was_own4(p, src) || !ctx->sk || !is_bound_to4(ctx, src)))
@@ -682,8 +700,10 @@ int sendmsg6(struct bpf_sock_addr *ctx)
 	struct words bound;
 	bool local, own;
 
-	if (!p || !p->has_ip6)
+	if (!p)
 		return REFUSE;
+	if (!p->has_ip6)
+		return refuse_with(-ENETUNREACH);
 	own = is_any(&src) || is_own6(p, &src);
 	local = !own && is_local_source6(p, ctx, &src);
 	if (!own && !local) {

@@ -70,7 +70,8 @@ static const char doc[] =
 	"CGROUP is a path, or one below /sys/fs/cgroup. A socket that listens on any address\n"
 	"or on localhost listens on ADDR; connections come from ADDR; localhost is ADDR,\n"
 	"except ports redirected by --map, and addresses given to --allow-localhost. Any other\n"
-	"local address, and a family without ADDR, is refused with EPERM.\n"
+	"local address is refused with EPERM; a family without ADDR fails with ENETUNREACH, or\n"
+	"EADDRNOTAVAIL when binding.\n"
 	"The policy outlives this program. It is lost with the cgroup: a unit's\n"
 	"ExecStartPre=+bpfprov confine --self --ip ADDR confines the cgroup at each start.\n"
 	"A second call replaces addresses and maps in one step. Sockets that are bound or\n"
@@ -166,6 +167,17 @@ static bool parse_allowed(char *s, struct redirect *r)
 		return false;
 	return is_ip4 ? ntohl(r->ip[3]) >> 24 == 127 :
 			!r->ip[0] && !r->ip[1] && !r->ip[2] && r->ip[3] == htonl(1);
+}
+
+/*
+ * Do both treat localhost in the same way? The hooks of a cgroup run before those of the cgroups
+ * above, which would refuse what it exempts, and do not see what it has redirected. The order of
+ * options counts.
+ */
+static bool is_same_localhost(const struct policy *a, const struct policy *b)
+{
+	return !memcmp(a->redirect, b->redirect, sizeof(a->redirect)) &&
+	       !memcmp(a->allow, b->allow, sizeof(a->allow));
 }
 
 /* Is there a localhost address of a family that the cgroup has no address of? */
@@ -279,7 +291,7 @@ struct hook {
 static bool is_needed(const char *hook, const struct policy *p)
 {
 	if (!strcmp(hook, "autobind"))
-		return has_feature(AUTOBIND);
+		return p->has_autobind;
 	return strcmp(hook, "ingress") || p->allowed;
 }
 
@@ -457,6 +469,18 @@ static void unpin(const char *dir, const char *name)
 	unlink(path);
 }
 
+/* Detach it explicitly, because dropping the last reference does it some time later. */
+static void detach(const char *dir, const char *name)
+{
+	int link = pinned(dir, name);
+
+	if (link >= 0) {
+		bpf_link_detach(link);
+		close(link);
+	}
+	unpin(dir, name);
+}
+
 /* A checksum of the hooks, to recognize those of another version of this program. */
 static __u32 hooks_version(void)
 {
@@ -513,7 +537,7 @@ static int attach(struct hook *hooks, int cgroup, const char *dir)
 			say("attaching %s: %s", hook_names[i], strerror(-err));
 			while (i-- > 0)
 				if (!hooks[i].there && bpf_program__autoload(hooks[i].prog))
-					unpin(dir, hook_names[i]);
+					detach(dir, hook_names[i]);
 			return err;
 		}
 	}
@@ -525,77 +549,78 @@ static void remove_dir(const char *dir)
 	struct dirent *e;
 	DIR *d = opendir(dir);
 	size_t i;
-	int link;
 
 	if (!d)
 		return;
-	/*
-	 * The links first: without a policy the hooks would refuse everything. Detach them
-	 * explicitly, because dropping the last reference does it some time later.
-	 */
-	while ((e = readdir(d))) {
-		if (*e->d_name == '.' || is_map(e->d_name))
-			continue;
-		link = pinned(dir, e->d_name);
-		if (link >= 0) {
-			bpf_link_detach(link);
-			close(link);
-		}
-		unpin(dir, e->d_name);
-	}
+	/* The links first: without a policy the hooks would refuse everything. */
+	while ((e = readdir(d)))
+		if (*e->d_name != '.' && !is_map(e->d_name))
+			detach(dir, e->d_name);
 	closedir(d);
 	for (i = ARRAY_LEN(maps); i-- > 0;)
 		unpin(dir, maps[i].pin);
 	rmdir(dir);
 }
 
+#ifndef BPF_F_ALL_PROTOCOLS
+#define BPF_F_ALL_PROTOCOLS (1U << 8)
+#endif
+
+struct kernel {
+	bool autobind;		/* has the hook */
+	/* AF_INET6 sockets can have an address of each family. */
+	bool dual;
+	/* Programs at bind, post_bind and connect run for SCTP, ping and raw sockets. */
+	bool all_protocols;
+};
+
 /*
- * Can AF_INET6 sockets have an address of each family? Such a kernel lets bind6 programs
- * access user_ip4.
+ * Does the kernel load this program? If not, and the error is not @absent, it says nothing about
+ * the feature: without that, the policy would have a hole. Returns 0, or -errno after printing it.
  */
-static bool has_dual(void)
+static int try_load(const struct bpf_insn *insns, size_t count, enum bpf_attach_type type,
+		    __u32 flags, int absent, bool *there)
 {
-	const struct bpf_insn insns[] = {
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = type, .prog_flags = flags);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "trial", "GPL", insns, count,
+			       &opts);
+
+	*there = fd >= 0;
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 || fd == -absent)
+		return 0;
+	say("loading a program as a trial: %s", strerror(-fd));
+	return fd;
+}
+
+/*
+ * By trial: the BTF of the kernel may not be readable. A kernel without a hook or a flag refuses
+ * it with EINVAL. One that has sockets with two addresses lets bind6 programs access user_ip4.
+ */
+static int try_kernel(struct kernel *k)
+{
+	static const struct bpf_insn allow[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	static const struct bpf_insn read_ip4[] = {
 		{ .code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = BPF_REG_0, .src_reg = BPF_REG_1,
 		  .off = offsetof(struct bpf_sock_addr, user_ip4) },
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET6_BIND);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "has_dual", "GPL", insns,
-			       ARRAY_LEN(insns), &opts);
 
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	return try_load(allow, ARRAY_LEN(allow), BPF_CGROUP_INET_AUTOBIND, 0, EINVAL,
+			&k->autobind) ?:
+	       try_load(read_ip4, ARRAY_LEN(read_ip4), BPF_CGROUP_INET6_BIND, 0, EACCES,
+			&k->dual) ?:
+	       try_load(allow, ARRAY_LEN(allow), BPF_CGROUP_INET4_CONNECT, BPF_F_ALL_PROTOCOLS,
+			EINVAL, &k->all_protocols);
 }
 
-#ifndef BPF_F_ALL_PROTOCOLS
-#define BPF_F_ALL_PROTOCOLS (1U << 8)
-#endif
-
-/* Do programs at bind, post_bind and connect run for SCTP, ping and raw sockets? */
-static bool has_all_protocols(void)
-{
-	const struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_CGROUP_INET4_CONNECT,
-		    .prog_flags = BPF_F_ALL_PROTOCOLS);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, "has_all", "GPL", insns,
-			       ARRAY_LEN(insns), &opts);
-
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
-}
-
-/*
- * The policy is for all protocols. A kernel without the flag refuses it with EINVAL: there,
- * sockets of these protocols are refused.
- */
-static void use_all_protocols(struct confine_bpf *skel)
+/* The policy is for all protocols. A kernel without the flag refuses their sockets. */
+static void use_all_protocols(struct confine_bpf *skel, const struct kernel *k)
 {
 	struct bpf_program *progs[] = {
 		skel->progs.bind4, skel->progs.bind6, skel->progs.post_bind4,
@@ -603,7 +628,7 @@ static void use_all_protocols(struct confine_bpf *skel)
 	};
 	size_t i;
 
-	skel->rodata->has_all_protocols = has_all_protocols();
+	skel->rodata->has_all_protocols = k->all_protocols;
 	if (!skel->rodata->has_all_protocols) {
 		say("%sreduced:%s SCTP, raw and ping sockets are refused: no hook confines them on this kernel",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
@@ -812,6 +837,12 @@ static int check_other(void *ctx, const char *dir, const char *id)
 		    other.cgroup);
 		return BPFPROV_FAILED;
 	}
+	if ((is_below(path, other.cgroup) || is_below(other.cgroup, path)) &&
+	    !is_same_localhost(&env.policy, &other)) {
+		say("%s, which is %s, has other options for localhost, or another order: one of them would have no effect",
+		    other.cgroup, is_below(path, other.cgroup) ? "above" : "below");
+		return BPFPROV_FAILED;
+	}
 	return 0;
 }
 
@@ -837,6 +868,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	int fds[ARRAY_LEN(maps)], policies, lock, err, rc;
 	struct hook hooks[HOOKS];
 	struct confine_bpf *skel;
+	struct kernel kernel;
 	bool missing = false;
 	sigset_t signals;
 	size_t i;
@@ -846,7 +878,11 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	p->version = POLICY_VERSION;
 	p->hooks = hooks_version();
 	snprintf(p->cgroup, sizeof(p->cgroup), "%s", path);
-	if (!has_feature(AUTOBIND))
+	err = try_kernel(&kernel);
+	if (err)
+		return load_status(-err);
+	p->has_autobind = kernel.autobind;
+	if (!kernel.autobind)
 		say_reduced(AUTOBIND, "listen() and send() without bind() are not confined");
 
 	rc = lock_all(true, &lock);
@@ -870,18 +906,18 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		say("the hooks: %s", strerror(errno));
 		goto close_lock;
 	}
-	bpf_program__set_autoload(skel->progs.autobind, has_feature(AUTOBIND));
+	bpf_program__set_autoload(skel->progs.autobind, kernel.autobind);
 	/* One that is attached stays, and may be of another version. */
 	bpf_program__set_autoload(skel->progs.ingress,
 				  p->allowed || is_attached(dir, "ingress"));
 	/* For a libbpf that does not have its section. */
 	bpf_program__set_type(skel->progs.autobind, BPF_PROG_TYPE_CGROUP_SOCK_ADDR);
 	bpf_program__set_expected_attach_type(skel->progs.autobind, BPF_CGROUP_INET_AUTOBIND);
-	skel->rodata->has_dual = has_dual();
-	if (p->has_ip4 && p->has_ip6 && !skel->rodata->has_dual)
+	skel->rodata->has_dual = kernel.dual;
+	if (p->has_ip4 && p->has_ip6 && !kernel.dual)
 		say("%sreduced:%s AF_INET6 sockets have one address on this kernel: those that are bound to any have the IPv6 one, and no IPv4",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN));
-	use_all_protocols(skel);
+	use_all_protocols(skel, &kernel);
 	memset(fds, -1, sizeof(fds));
 	for (i = 0; i < ARRAY_LEN(maps); i++) {
 		fds[i] = pinned(dir, maps[i].pin);
@@ -1107,7 +1143,8 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	} else if (state == REMOVED) {
 		rc = BPFPROV_GONE;
 	}
-	if (rc)
+	/* A missing hook outweighs a cgroup that was removed. */
+	if (rc && s->rc != BPFPROV_FAILED)
 		s->rc = rc;
 	return 0;
 }

@@ -4,7 +4,7 @@
 #define __BPFPROV_CONFINE_H
 
 /* Increment it when struct policy or its meaning changes. */
-#define POLICY_VERSION	4
+#define POLICY_VERSION	5
 #define MAX_REDIRECTS	16
 #define MAX_ALLOWED	8
 #define CGROUP_PATH	512
@@ -20,6 +20,7 @@ struct policy {
 	__u32 version;
 	__u32 hooks;		/* a checksum of the programs that are attached */
 	__u32 has_ip4, has_ip6;
+	__u32 has_autobind;	/* the kernel has this hook, so it is attached */
 	__u32 ip4;		/* network byte order, as are those below */
 	__u32 ip6[4];
 	/*

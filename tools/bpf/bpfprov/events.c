@@ -252,7 +252,9 @@ static void print_text(const struct event *e, const char *comm)
 		print_hex(stdout, t->tag, sizeof(t->tag));
 	else
 		printf("%-16s", "-");
-	printf(" %-22s %s ", range, *t->name ? t->name : "-");
+	printf(" %-22s ", range);
+	print_clean(stdout, *t->name ? t->name : "-");
+	putchar(' ');
 	if (e->has_pid) {
 		printf("%s", e->async ? "~" : "");
 		print_clean(stdout, *comm ? comm : "-");
@@ -748,6 +750,7 @@ int cmd_events(int argc, char **argv)
 	int rc;
 
 	parse_args(&argp, argc, argv);
+	raise_file_limit();
 	if (env.now)
 		caps[0] = CAP_SYS_ADMIN;
 	if (!have_caps(caps))

@@ -507,6 +507,9 @@ static void read_mmap2(const struct perf_event_header *h)
 		return;
 	/* 0: it is in another PID namespace. */
 	pid = r->pid ? (int)r->pid : -1;
+	/* Another process may have mapped a file with the build ID of this one's program. */
+	if (data.pid && pid != data.pid)
+		return;
 	if (h->misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
 		if (r->build_id_len && r->build_id_len <= BUILD_ID_MAX)
 			add_path(r->build_id, r->build_id_len, r->filename, pid, NULL);

@@ -60,6 +60,7 @@ struct profile {
 	uint64_t crowded;		/* processes with more mappings than were searched */
 	uint64_t end;			/* of sampling, CLOCK_MONOTONIC, ns; 0: the user ends it */
 	bool sampling;
+	int pid;			/* of -p: only its mappings name frames; 0: those of all */
 	struct ksyms ksyms, late_ksyms;	/* from before and after sampling; late: for modules */
 	bool subprog;
 };

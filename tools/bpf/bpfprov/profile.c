@@ -3,7 +3,7 @@
  * bpfprov profile - sample stacks of user and kernel code.
  *
  * User frames are a build ID and a file offset, taken in the interrupt of the sample, so
- * short-lived processes are resolved, too. Paths of files come from the mmap records of
+ * short-lived processes are resolved, too. Paths of files come from the mmap records of -p PID or
  * all processes, and from /proc for processes that run already. BPF text comes from the
  * list of loaded programs and from load and unload records, and is looked up by the time
  * of the sample. Names are looked up after sampling.
@@ -44,7 +44,7 @@ static const struct argp_option options[] = {
 	{ "all", 'a', NULL, 0, "everything (default)", 0 },
 	{ "frequency", 'F', "HZ", 0, "samples per second and CPU, 1 to 10000 (99)", 0 },
 	{ "duration", 'd', "SECS", 0, "end after this time (default: Ctrl-C ends it)", 0 },
-	{ "output", 'o', "FILE", 0, "write to FILE instead of standard output", 0 },
+	{ "output", 'o', "FILE", 0, "write to FILE; - is standard output (default)", 0 },
 	{ "format", OPT_FORMAT, "folded|json", 0, "folded stacks (default), or JSON", 0 },
 	{ "ring-pages", OPT_PAGES, "N", 0,
 	  "pages per CPU for records, a power of two up to 65536 (64)", 0 },
@@ -125,6 +125,14 @@ static bool find_path(int fd, const struct stat *st, char *path, size_t size)
 	return !lstat(path, &at) && at.st_dev == st->st_dev && at.st_ino == st->st_ino;
 }
 
+/* Is it /dev/stdout, or the same by another name? Others may have it open, to append to it. */
+static bool is_stdout(const struct stat *st)
+{
+	struct stat out;
+
+	return !fstat(STDOUT_FILENO, &out) && out.st_dev == st->st_dev && out.st_ino == st->st_ino;
+}
+
 /*
  * Did another user make this FIFO, to get the profile? fs.protected_fifos does not apply to
  * /proc/self/fd. A pipe of the shell belongs to another user, too, as with sudo.
@@ -156,6 +164,8 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 
 	*temp = 0;
 	*is_new = false;
+	if (env.output && !strcmp(env.output, "-"))
+		env.output = NULL;
 	if (!env.output)
 		return stdout;
 	old = open(env.output, O_PATH | O_CLOEXEC);
@@ -181,6 +191,11 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 		say("%s: this is a FIFO of another user", env.output);
 		close(old);
 		return NULL;
+	}
+	if (old >= 0 && is_stdout(&st)) {
+		close(old);
+		env.output = NULL;
+		return stdout;
 	}
 	if (old >= 0 && S_ISREG(st.st_mode) && find_path(old, &st, target, sizeof(target))) {
 		env.output = target;
@@ -454,6 +469,7 @@ static int run(FILE *out, char *temp, int pidfd)
 		say("the program: %s", strerror(errno));
 		goto close_cgroup;
 	}
+	data.pid = env.pid;
 	skel->rodata->only_tgid = env.pid;
 	skel->rodata->pid_ns = own_pid_ns();
 	skel->rodata->only_cgroup = cgroup >= 0;
@@ -532,6 +548,7 @@ int cmd_profile(int argc, char **argv)
 	FILE *out;
 
 	parse_args(&argp, argc, argv);
+	raise_file_limit();
 	if (!have_caps(caps))
 		return BPFPROV_CAP;
 	if (!have_own_proc())

@@ -234,8 +234,11 @@ static void name_all(void)
 		fprintf(stderr, "\r\033[K");
 }
 
-/* In a folded stack, ";" and control characters are special. */
-static void put_clean(FILE *out, const char *s)
+/*
+ * In a folded stack, ";" and control characters are special. So are brackets in the name of a
+ * user frame: "_[k]" would make it a frame of the kernel.
+ */
+static void put_name(FILE *out, const char *s, bool user)
 {
 	enum char_type type;
 	int len;
@@ -244,9 +247,16 @@ static void put_clean(FILE *out, const char *s)
 		len = char_len(s, &type);
 		if (type != CHAR_TEXT || *s == ';')
 			fputc(type == CHAR_TEXT ? ':' : '?', out);
+		else if (user && (*s == '[' || *s == ']'))
+			fputc(*s == '[' ? '(' : ')', out);
 		else
 			fwrite(s, 1, len, out);
 	}
+}
+
+static void put_clean(FILE *out, const char *s)
+{
+	put_name(out, s, false);
 }
 
 static void put_frame(FILE *out, const struct frame *f)
@@ -277,7 +287,7 @@ static void put_frame(FILE *out, const struct frame *f)
 		break;
 	case USER:
 		if (f->name) {
-			put_clean(out, f->name);
+			put_name(out, f->name, true);
 			break;
 		}
 		fputc('[', out);

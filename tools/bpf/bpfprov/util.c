@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -289,6 +290,16 @@ long parse_number(struct argp_state *state, const char *arg, const char *what,
 	if (errno || end == arg || *end || n < min || n > max)
 		argp_error(state, "%s: %s is not a number from %ld to %ld", what, arg, min, max);
 	return n;
+}
+
+void raise_file_limit(void)
+{
+	struct rlimit files;
+
+	if (!getrlimit(RLIMIT_NOFILE, &files)) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 }
 
 long parse_ring_pages(struct argp_state *state, const char *arg)

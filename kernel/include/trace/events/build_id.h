@@ -36,8 +36,10 @@ DEFINE_BUILD_ID_EVENT(build_id_miss);
 /* An entry was added (@err is 0), or could not be added (-EAGAIN). */
 DEFINE_BUILD_ID_EVENT(build_id_fill);
 /*
- * The entry was removed: the file is opened for write, FIDEDUPERANGE changes its blocks, or
- * the inode is evicted.
+ * The entry was removed because somebody got write access (open, truncate, nfsd),
+ * FIDEDUPERANGE may have changed the blocks, or the inode is evicted. There is no event when
+ * an entry makes room for another one, is replaced after a change of ctime or size, or the
+ * cache is switched off.
  */
 DEFINE_BUILD_ID_EVENT(build_id_invalidate);
 
