@@ -169,18 +169,30 @@ TEST_F(connect_again, stays_bound)
 	close(conn);
 }
 
-/* Several sockets can share a port until one of them listens. Runs last:
- * a kernel that calls smc_tcp_syn_recv_sock() from itself does not survive.
+FIXTURE(listen_again)
+{
+};
+
+FIXTURE_SETUP(listen_again)
+{
+	if (!has_smc())
+		SKIP(return, "needs CONFIG_SMC");
+	setup_netns(_metadata);
+}
+
+FIXTURE_TEARDOWN(listen_again)
+{
+}
+
+/* Several sockets can share a port until one of them listens. The fixture makes
+ * this the last test: a kernel that calls smc_tcp_syn_recv_sock() from itself does
+ * not survive it.
  */
-TEST(listen_again)
+TEST_F(listen_again, accepts)
 {
 	struct pollfd pfd = { .events = POLLIN };
 	int fds[2], client, conn, port, i, one = 1;
 	char c = 0;
-
-	if (!has_smc())
-		SKIP(return, "needs CONFIG_SMC");
-	setup_netns(_metadata);
 
 	for (i = 0; i < 2; i++) {
 		fds[i] = socket(AF_SMC, SOCK_STREAM, SMCPROTO_SMC);
