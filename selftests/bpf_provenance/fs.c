@@ -56,8 +56,7 @@ const char *fs_needs(enum own_fs fs)
 		[FS_OVERLAY_META] = "needs CONFIG_OVERLAY_FS with metacopy and verity",
 		[FS_TMPFS]	 = "needs CONFIG_TMPFS",
 		[FS_STALLING]	 =
-			"needs CONFIG_FUSE_FS, CONFIG_SQUASHFS_ZLIB, CONFIG_BLK_DEV_LOOP "
-			"and mksquashfs",
+			"needs CONFIG_FUSE_FS, CONFIG_SQUASHFS_ZLIB, CONFIG_BLK_DEV_LOOP, mksquashfs",
 		[FS_FUSE]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_HUNG]	 = "needs CONFIG_FUSE_FS",
 		[FS_FUSE_SILENT] = "needs CONFIG_FUSE_FS",

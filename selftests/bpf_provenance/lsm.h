@@ -20,6 +20,7 @@ static inline bool has_bpf_lsm(void)
 			return true;
 	return false;
 }
+
 #define NEEDS_BPF_LSM "needs CONFIG_BPF_LSM, and bpf in CONFIG_LSM"
 
 #endif

@@ -68,6 +68,7 @@ int diag_count(const char *ip4, const char *ip6, int *at, int *elsewhere);
 
 /* Does the kernel have sock_diag for TCP and UDP? */
 bool has_diag(void);
+
 #define NEEDS_DIAG "needs CONFIG_INET_DIAG and CONFIG_INET_UDP_DIAG"
 
 /*
