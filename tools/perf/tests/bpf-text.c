@@ -327,8 +327,9 @@ static int __test_page_image(struct fixture *f)
 	TEST_ASSERT_VAL("load", !ksymbol(f, other + LEN, LEN, "bpf_prog_c", false));
 	TEST_ASSERT_VAL("image", !ksymbol(f, other, 3 * LEN, "bpf_trampoline_3", false));
 	TEST_ASSERT_VAL("replaced", known(f, other + LEN, "bpf_trampoline_3", 0, 0));
-	TEST_ASSERT_VAL("load", !ksymbol(f, other, 4096, "bpf_prog_d", false));
-	TEST_ASSERT_VAL("replaced", known(f, other + 2 * LEN, "bpf_prog_d", 0, 0));
+	TEST_ASSERT_VAL("load", !ksymbol(f, other + 2 * LEN, LEN, "bpf_prog_d", false));
+	TEST_ASSERT_VAL("load", !ksymbol(f, other, 4096, "bpf_prog_e", false));
+	TEST_ASSERT_VAL("replaced", known(f, other + 2 * LEN, "bpf_prog_e", 0, 0));
 	return TEST_OK;
 }
 
