@@ -443,12 +443,12 @@ setup() { sandbox; }
 
 @test "series: patches of two branches merged, as the notes describe" {
 	made_series
-	cp -r "$COPIES/patches" "$HOME/common"
+	cp -r "$PATCHES" "$HOME/common"
 	# The other side adds a patch and exports.
 	echo "int theirs;" >>"$LINUX/lib/b.c"
 	commit "lib: Theirs"
 	"$SCRIPTS/series" export --series series-b
-	cp -r "$COPIES/patches" "$HOME/theirs"
+	cp -r "$PATCHES" "$HOME/theirs"
 	cp -r "$COPIES/kernel" "$HOME/theirs.kernel"
 	# We, from the common state, add another.
 	rm -rf "$PATCHES" && cp -r "$HOME/common" "$PATCHES"
