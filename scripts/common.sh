@@ -176,12 +176,22 @@ need()
 	say "installing host packages: ${missing[*]} (DEPS=no refuses)"
 	own_build
 	mkdir -p "$BUILD/log"
-	# shellcheck disable=SC2086  # words on purpose
-	with_progress installed logged "$log" apt_install $apt ||
+	with_progress installed logged "$log" apt_install "${missing[@]}" ||
 		die "apt-get failed, see $log; by hand: apt-get update && $apt"
 }
 
-apt_install() { apt-get update && DEBIAN_FRONTEND=noninteractive "$@"; }
+apt_install() { apt_get update && apt_get install -y --no-install-recommends "$@"; }
+
+# apt_get ARG...: its output goes to $log. While another process has a lock of apt, as Debian's timer
+# does on a new machine, it tries again: apt itself waits only for the lock of dpkg.
+apt_get()
+{
+	local end=$((SECONDS + ${APT_SECONDS:-300}))
+	until DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=300 "$@"; do
+		tail -n 5 "$log" | grep -q '^E: Could not get lock' && [ $SECONDS -lt $end ] || return
+		sleep 1
+	done
+}
 
 # installed: the progress of apt and dpkg, by their output in $log.
 installed()

@@ -283,3 +283,26 @@ debian()
 	[[ $output == *"installing host packages: some-package"* ]]
 	grep -q "install -y --no-install-recommends some-package" "$HOME/apt.log"
 }
+
+@test "need: another process has a lock of apt" {
+	[ "$(id -u)" = 0 ] || skip "not root"
+	# Free at the third call; then an error that is not about a lock.
+	fake apt-get "echo \"\$*\" >>'$HOME/apt.log'
+		[ \$(grep -c update '$HOME/apt.log') -ge 3 ] || {
+			echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)'
+			echo 'E: Unable to lock directory /var/lib/apt/lists/'
+			exit 100
+		}
+		[[ \$* != *gone* ]] || { echo 'E: Unable to locate package gone'; exit 100; }"
+	run bash -c '. "$0/common.sh"; need no-such-command=some-package' "$SCRIPTS"
+	[ "$status" = 0 ]
+	[ "$(grep -c update "$HOME/apt.log")" = 3 ]
+	[ "$(grep -c install "$HOME/apt.log")" = 1 ]
+	run bash -c '. "$0/common.sh"; need no-such-command=gone' "$SCRIPTS"
+	[ "$status" = 1 ]
+	[ "$(grep -c install "$HOME/apt.log")" = 2 ]
+	rm "$HOME/apt.log"
+	run env APT_SECONDS=0 bash -c '. "$0/common.sh"; need no-such-command=some-package' "$SCRIPTS"
+	[ "$status" = 1 ]
+	[ "$(grep -c update "$HOME/apt.log")" = 1 ]
+}
