@@ -119,9 +119,8 @@ herd()
 			grep -q "A litmus test" cover
 		else
 			grep -q "$tests litmus tests" cover
-			grep -q "$variants variants" cover
-			[ "$reached" != "$variants" ] || reached=all
-			grep -qi "in $reached of them" cover
+			[ "$reached" = "$variants" ] && reached=all || reached+=" of"
+			grep -q "reachable in $reached $variants variants" cover
 		fi
 		series=$((series + 1))
 	done
