@@ -3,6 +3,8 @@
 # shellcheck disable=SC2016  # for the scripts that are written
 # Commands, options, files, tests, messages and interfaces in README.md and doc/ exist.
 
+# bats file_tags=quick
+
 setup_file()
 {
 	# shellcheck source=scripts/common.sh
