@@ -28,7 +28,8 @@ The file has a block for each mutant, with an empty line after it:
     after TEXT              optional: look for the text below the first place with TEXT
     -TEXT                   the text as it is: once in the tree, or the first one after
     +TEXT                   the text as it becomes; MUTANT is true in the mutant alone
-    caught-by TEST: REGEX   a test that must fail, and the output that it must print; ".": any
+    caught-by TEST: REGEX   a test that must fail, and the output that it must print; ".": any.
+                            Several lines for one test: it must print all of them
     caught-by litmus: TEST: LINE   the litmus test has a variant without this line, in which the
                             bad state is reachable. Where the test has the line several times,
                             LINE is continued with those after it. If a mutant also names tests,
@@ -160,8 +161,13 @@ class Mutant:
         return next((area for area in AREAS if self.name.startswith(f"{area}-")), "")
 
     @property
-    def tests(self) -> dict[str, str]:
-        return {test: regex for test, regex in self.caught_by if test not in OTHERS}
+    def tests(self) -> dict[str, list[str]]:
+        """Tests in a guest, and the expressions that the output of each must match."""
+        tests: dict[str, list[str]] = {}
+        for test, regex in self.caught_by:
+            if test not in OTHERS:
+                tests.setdefault(test, []).append(regex)
+        return tests
 
     @property
     def cases(self) -> list[tuple[str, str]]:
@@ -371,7 +377,8 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
     failed = {r.name: r.said for r in results if r.outcome == "fail"}
     ran = {r.name for r in results}
     # A test that was killed may have printed nothing.
-    caught = [t for t, regex in mutant.tests.items() if t in failed and ere(regex).search(failed[t] or "-")]
+    caught = [t for t, wanted in mutant.tests.items()
+              if t in failed and all(ere(regex).search(failed[t] or "-") for regex in wanted)]
     missed = [t for t in mutant.tests if t not in caught]
     if caught and all(t in bad for t in caught):
         return f"failed: without it: {'; '.join(f'{t}: {bad[t]}' for t in caught)}"

@@ -181,6 +181,12 @@ of()
 	[[ ${lines[2]} = $'none\tfailed: p.x.one: bad'* ]]
 	guest "guest-mutants: second" "KTAP version 1" "1..1" "not ok 1 p.x.one # there is no such test"
 	[[ ${lines[0]} = $'second\tfailed: did not run: p.x.one' ]]
+	# All that is stated of one test.
+	sed -i '0,/^caught-by p.x.one: /s//caught-by p.x.one: also\n&/' list
+	guest "$(of first "not ok" "it is wrong")"
+	[ "${lines[0]}" = $'first\tsurvived: p.x.one: it is wrong' ]
+	guest "$(of first "not ok" "also: it is wrong")"
+	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
 }
 
 @test "mutants: a test that fails without a mutant catches none" {
