@@ -69,6 +69,18 @@ closure()
 # patches_of NAME...: their patch files, in the order of patches/series.
 patches_of() { patch_list | grep -E "^($(paste -sd'|' <(printf '%s\n' "$@")))/"; }
 
+# apply_alone REPO INDEX NAME: reads the base of REPO, the dependencies of NAME and NAME into
+# INDEX. If one does not apply, the errors are in $out/alone.
+apply_alone()
+{
+	local names list
+	mapfile -t names < <(closure "$3")
+	mapfile -t list < <(patches_of "${names[@]}")
+	GIT_INDEX_FILE=$2 plain_git -C "$1" read-tree base
+	GIT_INDEX_FILE=$2 plain_git -C "$1" apply --cached --whitespace=nowarn \
+		"${list[@]/#/$PATCHES/}" 2>"$out/alone"
+}
+
 # scratch: sets out to a directory that is removed when the script ends.
 scratch()
 {
