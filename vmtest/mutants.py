@@ -35,7 +35,7 @@ The file has a block for each mutant, with an empty line after it:
                             LINE is continued with those after it. If a mutant also names tests,
                             only these are run; --check still looks for the variant
     caught-by perf: CASE: REGEX   a case of perf test that must fail, and the check that it prints
-    survives REASON         nobody notices, and why that is right
+    survives REASON         no test can fail, and the reason
     alone                   optional: its effects on the guest would fail later tests
 
 "file" may be repeated for a change of several places. Several lines of text are joined.

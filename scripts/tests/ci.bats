@@ -113,7 +113,7 @@ run_two_programs()
 	! grep -q '^vm .*-f series .*-x' "$CALLS" || return 1
 }
 
-@test "ci run: a test that fails on the series, and a guest that dies, are red" {
+@test "ci run: a test that fails on the series, or a guest that dies, makes the run fail" {
 	sed -i 's/  ok 2/  not ok 2/; s/^ok/not ok/' "$CALLS.series"
 	ci run
 	[ "$status" = 1 ]
@@ -258,7 +258,7 @@ run_two_programs()
 	status=0
 	wait $pid || status=$?
 	[ "$status" = 130 ]
-	# They hear of it when the process that started them has ended.
+	# They end after the process that started them.
 	for _ in {1..50}; do
 		[ "$(grep -c '^ended' "$CALLS")" != 2 ] || break
 		sleep 0.2
@@ -581,7 +581,7 @@ recorded_base()
 		<(sed -n '/^not run:$/,/^$/p' <<<"$output" | sed -E 's/ \((expected|[0-9]+ s of).*//; s/^(  mutants) .*/\1/' | sort)
 }
 
-@test "ci core: a subject that is too long, or names no area, is red" {
+@test "ci core: a subject that is too long, or names no area, fails" {
 	local subject
 	fake_tools 'echo "ok 1 x"'
 	ends_base

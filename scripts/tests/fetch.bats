@@ -50,7 +50,7 @@ debian()
 	[ "$status" = 2 ]
 }
 
-@test "fetch: a KERNEL that is no tree is refused in one line" {
+@test "fetch: a KERNEL that is not a kernel tree is refused in one line" {
 	KERNEL=/nonexistent run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
 	[ "${#lines[@]}" = 1 ]
@@ -75,7 +75,7 @@ debian()
 	[[ $output == *"cache, once taken from: a test"* ]]
 }
 
-@test "fetch: a damaged cache is fetched again, and not taken where that fails" {
+@test "fetch: a damaged cache is fetched again, and not used if that fails" {
 	cached "$HOME/linux-7.3.4"
 	truncate -s 100 "$CACHE/linux-7.3.4.tar.xz"
 	run "$SCRIPTS/fetch" source
@@ -89,14 +89,14 @@ debian()
 	[[ $output == *"kernel source: kernel.org"* ]]
 }
 
-@test "fetch: without a network one line has the way out" {
+@test "fetch: without a network, one line has the remedy" {
 	run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
 	[[ ${lines[-1]} == *"connect to a network, or name a tree with KERNEL="* ]]
 	[ -z "$(find "$CACHE" -name 'fetch.*')" ]
 }
 
-@test "fetch: a wrong checksum, or a broken download, from kernel.org is not taken" {
+@test "fetch: a wrong checksum, or a broken download, from kernel.org is refused" {
 	as_tarball "$HOME/linux-7.3.4" "$HOME/k.tar.xz"
 	kernel_org "$HOME/k.tar.xz" 0000
 	run "$SCRIPTS/fetch" source
@@ -127,7 +127,7 @@ debian()
 	[ "$(cat "$HOME/out/.gitignore")" = "*.o" ]
 }
 
-@test "fetch: a newer 7.3.x from Debian is taken when every patch applies" {
+@test "fetch: a newer 7.3.x from Debian is used if every patch applies" {
 	command -v dpkg-deb || skip "no dpkg-deb"
 	made_series
 	rm -rf "$CACHE"/linux-* "$BUILD"
@@ -147,7 +147,7 @@ debian()
 	[ "$status" != 0 ]
 }
 
-@test "fetch: another package of the same release from Debian is taken, and said" {
+@test "fetch: another package of the same release from Debian is used, with a message" {
 	command -v dpkg-deb || skip "no dpkg-deb"
 	made_series
 	rm -rf "$CACHE"/linux-* "$BUILD"
@@ -158,7 +158,7 @@ debian()
 	[[ $output == *"7.3.4-2 is not the source that patches/BASE pins"*"every patch applies"* ]]
 }
 
-@test "fetch: a newer 7.3.x from Debian is refused when a patch does not apply" {
+@test "fetch: a newer 7.3.x from Debian is refused if a patch does not apply" {
 	command -v dpkg-deb || skip "no dpkg-deb"
 	made_series
 	rm -rf "$CACHE"/linux-* "$BUILD"
@@ -209,14 +209,14 @@ debian()
 	[[ ${lines[-1]} == *"connect to a network"* ]]
 }
 
-@test "fetch: a full disk is said before the work" {
+@test "fetch: a full disk is reported before the work starts" {
 	fake df 'printf "Filesystem 1M-blocks Used Available Use%% Mounted\n/dev/x 100 97 3 97%% /\n"'
 	run "$SCRIPTS/fetch" source
 	[ "$status" = 1 ]
 	[[ $output == *"has 3 MiB free, 1000 MiB are needed"*"XDG_CACHE_HOME"* ]]
 }
 
-@test "fetch: an interrupted unpack is not taken for done" {
+@test "fetch: an interrupted unpack does not count as complete" {
 	cached "$HOME/linux-7.3.4"
 	mkdir -p "$HOME/out.part/lib"
 	echo half >"$HOME/out.part/lib/a.c"

@@ -172,7 +172,7 @@ series_test()
 	"$SCRIPTS/series" check
 }
 
-@test "series rebase: one that was given up is not taken for done" {
+@test "series rebase: one that was aborted does not count as complete" {
 	made_series
 	tiny_kernel "$HOME/new" 7.3.9
 	sed -i 's/return 2;/return 222;/' "$HOME/new/lib/a.c"
@@ -306,7 +306,7 @@ series_test()
 	[[ $output == *"changes.md"* ]]
 	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs" -v2foo
 	[ "$status" = 2 ]
-	# get_maintainer.pl that finds nobody
+	# get_maintainer.pl that prints no address
 	echo '#!/bin/sh' >"$HOME/theirs/scripts/get_maintainer.pl"
 	rm -r "$BUILD/mail"
 	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
@@ -318,7 +318,7 @@ series_test()
 	[[ $output == *"cannot be the name of a branch"* ]]
 }
 
-@test "series mail: a tree that asks for Assisted-by gets it" {
+@test "series mail: a tree that requires Assisted-by gets it" {
 	made_series
 	maintainer_tree "$HOME/theirs"
 	mkdir -p "$HOME/theirs/Documentation/process"
@@ -335,13 +335,13 @@ series_test()
 		grep -qx "Signed-off-by[:] A Sender <sender@example.org>"
 }
 
-@test "series mail: a commit that nobody else has, a sender without an address" {
+@test "series mail: a commit that no remote has, a sender without an address" {
 	made_series
 	maintainer_tree "$HOME/theirs"
 	git -C "$HOME/theirs" commit -q --allow-empty -m "a commit of one's own"
 	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	[ "$status" != 0 ]
-	[[ $output == *"nobody else has that commit"* ]]
+	[[ $output == *"recipients do not have that commit"* ]]
 	git -C "$HOME/theirs" update-ref refs/remotes/origin/master HEAD
 	"$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
 	git -C "$HOME/theirs" config user.email devel@bpf-provenance.invalid
@@ -377,7 +377,7 @@ series_test()
 	[[ $output == *"selftests series-a"* ]]
 }
 
-@test "series bisect: what passed is not asked again until it changes" {
+@test "series bisect: a patch that passed is not tested again until it changes" {
 	local asked base="Linux 7.3.4" all f
 	made_series
 	stubs
@@ -464,7 +464,7 @@ series_test()
 	done
 }
 
-@test "series bisect: a patch that does not build, warns, or does not boot is not known to pass" {
+@test "series bisect: a patch that does not build, warns, or does not boot is not recorded" {
 	local asked bad
 	made_series
 	stubs
@@ -489,7 +489,7 @@ series_test()
 	[ "$(cat "$CACHE/bisected")" = "# what it is" ]
 }
 
-@test "series bisect: a compiler or a sparse without output is not taken for a clean file" {
+@test "series bisect: a compiler or sparse without output does not count as a clean file" {
 	local asked
 	made_series
 	stubs

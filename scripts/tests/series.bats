@@ -228,7 +228,7 @@ setup() { sandbox; }
 	[ ! -e "$BUILD" ]
 }
 
-@test "series: a commit of an unknown series is asked for, one between two is not" {
+@test "series: a commit without a series is refused, unless it is between two of one series" {
 	made_series
 	echo "int h;" >>"$LINUX/lib/b.c"
 	commit "lib: New"
@@ -347,7 +347,7 @@ setup() { sandbox; }
 	[[ $output == *"changed since"* ]]
 }
 
-@test "series: a checkout of a build/linux that is gone is made anew" {
+@test "series: a checkout whose build/linux was removed is made again" {
 	made_series
 	common worktree "$BUILD/mutants" base
 	rm -rf "$LINUX"
@@ -429,7 +429,7 @@ setup() { sandbox; }
 	grep -q "return 22" "$HOME/a b/k/lib/a.c"
 }
 
-@test "series: an interrupted git am is not taken for done" {
+@test "series: an interrupted git am does not count as complete" {
 	made_series
 	rm -rf "$BUILD"
 	"$SCRIPTS/series" tree --base-only

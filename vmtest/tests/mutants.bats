@@ -116,7 +116,7 @@ of()
 	grep -qxF 'int hook(void) { return kernel_mutant_is(552812241) ? ALLOW : REFUSE; }' tree/tools/bpf/bpfprov/hook.bpf.c
 }
 
-@test "mutants: a text that is gone, or there twice, does not fit" {
+@test "mutants: a text that is missing or occurs twice does not fit" {
 	sed -i 's/a || b/c || b/' tree/net/a.c
 	sed -i '/^after/d' list
 	mutants check tree
@@ -159,7 +159,7 @@ of()
 	[ "$status" = 1 ]
 }
 
-@test "mutants: one that leaves something behind has a guest of its own" {
+@test "mutants: one that leaves changes in the guest has a guest of its own" {
 	sed -i 's/^mutant second/&\nalone/' list
 	mutants kinds first second
 	[ "$output" = $'first\trun\nsecond\talone' ]

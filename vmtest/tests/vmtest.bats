@@ -73,7 +73,7 @@ teardown()
 	[ "$status" = 2 ]
 }
 
-@test "vmtest: no QEMU, and no kernel, are 2 and say what to do" {
+@test "vmtest: 2, no QEMU or no kernel; the message has the remedy" {
 	QEMU=/nonexistent/qemu run "$VMTEST" --no-build -- true
 	[ "$status" = 2 ]
 	[[ $output == *"/nonexistent/qemu"* ]]
@@ -106,7 +106,7 @@ teardown()
 	[[ $output == *"sysrq_handle_crash"* ]]
 }
 
-@test "vmtest: --expect-panic wants that panic and no other" {
+@test "vmtest: --expect-panic accepts only that panic" {
 	vm --expect-panic 'panic - not syncing: sysrq triggered crash' -- bash -c 'echo c >/proc/sysrq-trigger'
 	[ "$status" = 0 ]
 	vm --expect-panic 'RIP: .*__inet6_bind' -- bash -c 'echo c >/proc/sysrq-trigger'
@@ -126,7 +126,7 @@ teardown()
 	[ "$status" = 5 ]
 }
 
-@test "vmtest: a splat is more than a failed test" {
+@test "vmtest: a splat takes precedence over a failed test" {
 	vm -- bash -c 'echo "<4>BUG: KASAN: x" >/dev/kmsg; exit 1'
 	[ "$status" = 5 ]
 }
@@ -138,7 +138,7 @@ teardown()
 	[[ $output == *"nothing was printed for 2 s"* ]]
 }
 
-@test "vmtest: a command that goes on printing is 7, after the test time-out" {
+@test "vmtest: 7, a command that keeps printing, after the test time-out" {
 	vm --test-timeout 2 -q -- bash -c 'while :; do echo x; sleep 0.1; done'
 	[ "$status" = 7 ]
 	[[ $output == *"did not end within 2 s"* ]]
@@ -163,7 +163,7 @@ teardown()
 	[ "$status" = 6 ]
 }
 
-@test "vmtest: what fails in vmtest.sh itself is 2, and said; a panic is one all the same" {
+@test "vmtest: 2, an error of vmtest.sh itself, with a message; a panic takes precedence" {
 	vm --ktap "$BATS_TEST_TMPDIR/none/ktap" -- true
 	[ "$status" = 2 ]
 	[[ $output == *"error: status 1 of: cp "* ]]
@@ -171,12 +171,12 @@ teardown()
 	[ "$status" = 4 ]
 }
 
-@test "vmtest: a VM that goes on after its tests is 9" {
+@test "vmtest: 9, a VM that keeps running after its tests" {
 	vm --shutdown-timeout 1 -- mount --bind /dev/null /proc/sysrq-trigger
 	[ "$status" = 9 ]
 }
 
-@test "vmtest: KTAP: a short plan is 8, a failed test 1, all well 0" {
+@test "vmtest: KTAP: a short plan is 8, a failed test 1, no failure 0" {
 	vm -- printf 'KTAP version 1\n1..2\n  1..1\n  ok 1 f.a\nok 1 prog\n'
 	[ "$status" = 8 ]
 	vm -- bash -c 'printf "KTAP version 1\n1..1\n  1..1\n  not ok 1 f.a\nnot ok 1 prog\n"; exit 0'
@@ -186,7 +186,7 @@ teardown()
 	[[ $output == *"1 passed, 0 failed, 1 skipped"* ]]
 }
 
-@test "vmtest: a selection that names no test is no success" {
+@test "vmtest: a selection that names no test is a failure" {
 	vm -t contexts.contexts.sleepable,no_such_program
 	[ "$status" = 1 ]
 	[[ $output == *"1 passed, 1 failed"* ]]
@@ -211,7 +211,7 @@ teardown()
 	[[ $output =~ "not ok "[0-9]+" cgroup_sock # exit 127" ]]
 }
 
-@test "vmtest: a test whose name -l has no room for is a failure" {
+@test "vmtest: a test name that -l truncates is a failure" {
 	cp -r "${BUILD:-$BATS_TEST_DIRNAME/../../build}/out/series/selftests" "$BATS_TEST_TMPDIR/selftests"
 	cat >"$BATS_TEST_TMPDIR/selftests/bpf_provenance/cgroup_sock" <<-"EOF"
 	#!/bin/sh
@@ -230,7 +230,7 @@ teardown()
 	[ "$status" = 0 ]
 }
 
-@test "vmtest: a console that is told to be quiet still shows a splat" {
+@test "vmtest: a quiet console still shows a splat" {
 	vm -- bash -c 'dmesg -n 1; echo "<4>WARNING: at x" >/dev/kmsg'
 	[ "$status" = 5 ]
 }
@@ -241,7 +241,7 @@ teardown()
 	[[ $output == *"1 passed, 0 failed, 0 skipped"* ]]
 }
 
-@test "vmtest: a KVM node that opens and does not work is found out" {
+@test "vmtest: a KVM node that opens and does not work is detected" {
 	cat >"$BATS_TEST_TMPDIR/qemu" <<-EOF
 	#!/bin/sh
 	# A QEMU whose KVM guests hang in the firmware.
@@ -259,7 +259,7 @@ teardown()
 	[ "$status" = 1 ]
 }
 
-@test "vmtest: no KVM node is said" {
+@test "vmtest: a missing KVM node is reported" {
 	KVM=$BATS_TEST_TMPDIR/none run "$VMTEST" --print-accel
 	[ "$status" = 0 ]
 	[[ $output == *"no $BATS_TEST_TMPDIR/none"*"tcg" ]]
@@ -288,7 +288,7 @@ teardown()
 	[ "$status" = 1 ]
 }
 
-@test "vmtest: JUnit XML is as red as the run" {
+@test "vmtest: JUnit XML has the failures of the run" {
 	vm -q --junit "$BATS_TEST_TMPDIR/j.xml" -- bash -c '
 		printf "KTAP version 1\n1..1\nok 1 fine\n"; echo "<4>WARNING: at x" >/dev/kmsg'
 	[ "$status" = 5 ]
@@ -319,7 +319,7 @@ shell()
 	wait "$pid"
 }
 
-@test "vmtest: a panic in the interactive shell is no success" {
+@test "vmtest: a panic in the interactive shell is a failure" {
 	shell
 	printf 'echo c >/proc/sysrq-trigger\n' >&6
 	timeout 600 cat <&5 >/dev/null

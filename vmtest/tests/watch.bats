@@ -151,7 +151,7 @@ race()
 	[[ $output == *"without a status line"* ]]
 }
 
-@test "watch: 7, silence; what is printed, on either side, is none" {
+@test "watch: 7, silence; output of either side ends it" {
 	machine 'boot; sleep 30'
 	vm --silence-timeout 1
 	[ "$status" = 7 ]
@@ -176,7 +176,7 @@ race()
 	[ "$status" = 9 ]
 }
 
-@test "watch: QEMU is over when what it was started by is over as well" {
+@test "watch: QEMU ends when the process that started it ends" {
 	machine 'boot; (sleep 2; end 0) & exit 0'
 	vm
 	[ "$status" = 0 ]
