@@ -658,7 +658,10 @@ static struct build_id_misses __percpu *misses;
  * programs that run in fill_at(). ftrace runs none at the entry of this function, before
  * it is set: it does not trace functions of lib/. Programs that run later on the same way
  * to user mode, such as at blkcg_maybe_throttle_current(), can still request again;
- * between these requests, the task handles signals.
+ * between these requests, the task handles signals. A program at a function that
+ * task_work_run() itself calls, such as _raw_spin_lock_irq(), is not covered: if the
+ * fills of two mappings fail, each run of works can request the other one, until a fill
+ * succeeds or the program is detached.
  */
 static void miss_work(struct callback_head *work)
 {
@@ -679,6 +682,9 @@ static void miss_work(struct callback_head *work)
 /*
  * A task that sleeps may not return to user mode for hours. The slots that it has
  * claimed are taken back when no free one is left; its next sample claims one again.
+ * Only from the head of its list of works: task_work_cancel() searches the list with
+ * interrupts off, and the task may have closed any number of files, each of which is put
+ * by a work.
  *
  * task_work_cancel() takes pi_lock, which a caller of build_id_request() may hold.
  * This is called from an irq_work, which cannot interrupt a holder of pi_lock.
@@ -696,7 +702,7 @@ static void take_back_from_sleepers(struct irq_work *work)
 	for (m = all->miss; m < all->miss + MISSES; m++) {
 		task = READ_ONCE(m->task);
 		if (task && READ_ONCE(task->__state) != TASK_RUNNING &&
-		    task_work_cancel(task, &m->work))
+		    READ_ONCE(task->task_works) == &m->work && task_work_cancel(task, &m->work))
 			/*
 			 * As in miss_work(): task_work_cancel() was the last access
 			 * to m->work. Pairs with cmpxchg() in build_id_request():
