@@ -164,30 +164,32 @@ results() { in_toolchain python3 -BEs "$TOP/vmtest/results.py" "$@"; }
 # DEPS=no; otherwise they are listed in one line that can be copied.
 need()
 {
-	local want missing=() apt log=$BUILD/log/apt.log
+	local want missing=() install log=$BUILD/log/apt.log
 	for want in "$@"; do
 		command -v "${want%%=*}" >/dev/null || missing+=("${want#*=}")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
-	apt="apt-get install -y --no-install-recommends ${missing[*]}"
+	install="install -y --no-install-recommends ${missing[*]}"
 	if [ "${DEPS:-}" = no ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		die "missing host packages; as root on Debian: $apt"
+		die "missing host packages; as root on Debian: apt-get $install"
 	fi
 	say "installing host packages: ${missing[*]} (DEPS=no refuses)"
 	own_build
 	mkdir -p "$BUILD/log"
-	with_progress installed logged "$log" apt_install "${missing[@]}" ||
-		die "apt-get failed, see $log; by hand: apt-get update && $apt"
+	# shellcheck disable=SC2086  # words on purpose
+	with_progress installed logged "$log" apt_install $install ||
+		die "apt-get failed, see $log; by hand: apt-get update && apt-get $install"
 }
 
-apt_install() { apt_get update && apt_get install -y --no-install-recommends "$@"; }
+apt_install() { apt_get update && apt_get "$@"; }
 
 # apt_get ARG...: its output goes to $log. While another process has a lock of apt, as Debian's timer
 # does on a new machine, it tries again: apt itself waits only for the lock of dpkg.
 apt_get()
 {
-	local end=$((SECONDS + ${APT_SECONDS:-300}))
-	until DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout=300 "$@"; do
+	local timeout=${APT_SECONDS:-300} end
+	end=$((SECONDS + timeout))
+	until DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o DPkg::Lock::Timeout="$timeout" "$@"; do
 		tail -n 5 "$log" | grep -q '^E: Could not get lock' && [ $SECONDS -lt $end ] || return
 		sleep 1
 	done
