@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Everyday commands; scripts/ci --help lists all.
+# Everyday commands; scripts/ci and scripts/series have the others.
 
 help:
 	@echo 'make run               quick tier: fetch, apply, build, boot, test, print a table'
@@ -14,8 +14,9 @@ help:
 	@echo 'make export            write patches/ and the copies from build/linux'
 	@echo 'make clean             remove build/ (the cache stays: scripts/fetch --help)'
 	@echo
-	@echo 'scripts/ci NAME...     all else: perf promises docs runtimes expect record litmus mutants'
-	@echo '                       coverage regress fuzz style bisect series-test ... (--help)'
+	@echo 'scripts/ci NAME...     other tests: perf promises docs runtimes expect record litmus'
+	@echo '                       mutants coverage regress fuzz style ... (--help)'
+	@echo 'scripts/series NAME    work on the patches: check bisect test rebase mail ... (--help)'
 	@echo 'vmtest/vmtest.sh --shell   a shell in a guest with the series'
 	@echo
 	@echo 'KERNEL=DIR             except for apply: copy this tree instead of fetching Linux'
