@@ -14,9 +14,10 @@ usage: mutants.py names FILE [--guest] [PATH...]  the names of all mutants, one 
        mutants.py perf FILE PERF NAME...       run the tests of that perf: "NAME TAB VERDICT" lines
        mutants.py batch FILE NAME...           "NUMBER NAME TEST,TEST..." for guest-mutants
        mutants.py control FILE NAME...         the same of their tests, without a mutant
-       mutants.py verdicts FILE RESULTS CONSOLE [CONTROL]   of the guest: "NAME TAB VERDICT" lines.
-                                               A test that failed without a mutant, in RESULTS or
-                                               in CONTROL, catches none
+       mutants.py verdicts FILE LOG [CONTROL]  of the guest with the files results, console and
+                                               status in LOG: "NAME TAB VERDICT" lines. If a test
+                                               failed or the kernel complained without a mutant, in
+                                               LOG or in CONTROL, that catches none
        mutants.py record FILE LAST VERDICTS    replace, in the file LAST, the results of the mutants
                                                that the "NAME TAB VERDICT" lines are about
        mutants.py block FILE LAST              the block of doc/results.md, from LAST
@@ -364,15 +365,34 @@ def sections(lines: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str], bad: dict[str, str]) -> str:
-    """Of one whose tests have all ended, or that was the last one of a dead guest. BAD: the
-    tests that failed without a mutant."""
-    for line in console:
-        if any(ere(regex).search(line) for regex in deny):
-            return f"caught: the kernel complained: {line.strip()}"
-    run = run_of(printed)
+@dataclass
+class Control:
+    """Without a mutant: the tests that did not pass, and what the kernel complained about."""
+
+    bad: dict[str, str]
+    complaint: str
+
+
+def complaint(console: list[str]) -> str:
+    deny = [ere(row[0]) for row in rows(Path(__file__).with_name("splats.deny"))]
+    return next((line.strip() for line in console if any(regex.search(line) for regex in deny)), "")
+
+
+# Of vmtest.sh: the kernel panicked; silence, or the time-out. With another one, the machine that
+# runs the guest may be the cause, as when QEMU is killed.
+DIED = ("4", "7")
+
+
+def judge(mutant: Mutant, printed: list[str], console: list[str], died: str, control: Control) -> str:
+    """DIED: if the guest ended in its tests, the exit status of vmtest.sh."""
+    if line := complaint(console):
+        return (f"failed: without it, the kernel complained: {control.complaint}" if control.complaint else
+                f"caught: the kernel complained: {line}")
+    run, bad = run_of(printed), control.bad
+    if run.errors and died:
+        return "caught: the guest died, or hung" if died in DIED else f"failed: vmtest.sh ended with {died}"
     if run.errors:
-        return "caught: the guest died, or hung"
+        return f"caught: {run.errors[0]}"
     results = [r for r in run.results if r.outcome != "skip" and "there is no such test" not in r.said]
     failed = {r.name: r.said for r in results if r.outcome == "fail"}
     ran = {r.name for r in results}
@@ -389,10 +409,12 @@ def judge(mutant: Mutant, printed: list[str], console: list[str], deny: list[str
     return f"survived: {'; '.join(f'{t}: {failed[t]}' for t in missed if t in failed) or 'all pass'}"
 
 
-def without(printed: list[str]) -> str:
+def without(printed: list[str], console: list[str]) -> str:
     """Of the tests that ran without a mutant."""
     run = run_of(printed)
     bad = run.errors + [f"{name}: {said}" for name, said in not_passed(printed).items()]
+    if line := complaint(console):
+        bad.append(f"the kernel complained: {line}")
     return f"failed: {'; '.join(bad)}" if bad else f"{run.count('pass')} tests pass"
 
 
@@ -436,15 +458,17 @@ def judge_perf(mutant: Mutant, perf: str) -> str:
     return f"survived: {'; '.join(missed)}" if missed else f"caught: perf test: {', '.join(c for c, _ in mutant.cases)}"
 
 
-def verdicts(mutants: dict[str, Mutant], results: list[str], console: list[str], control: list[str]) -> None:
-    deny = [row[0] for row in rows(Path(__file__).with_name("splats.deny"))]
-    kernel, found = sections(console), sections(results)
-    bad = not_passed(sections(control or results).get("none", [])[1:])
+def verdicts(mutants: dict[str, Mutant], log: Path, control_log: Path) -> None:
+    found, kernel = (sections(lines_of(log / name)) for name in ("results", "console"))
+    none, kernel_none = (sections(lines_of(control_log / name)).get("none", []) for name in ("results", "console"))
+    control = Control(not_passed(none[1:]), complaint(kernel_none))
+    end = list(found)[-1] if found else ""
     for name, printed in found.items():
         if name in mutants:
-            print(f"{name}\t{judge(mutants[name], printed[1:], kernel.get(name, []), deny, bad)}")
+            died = (log / "status").read_text().strip() if name == end else ""
+            print(f"{name}\t{judge(mutants[name], printed[1:], kernel.get(name, []), died, control)}")
         elif name == "none":
-            print(f"{name}\t{without(printed[1:])}")
+            print(f"{name}\t{without(printed[1:], kernel.get(name, []))}")
 
 
 def last(mutants: dict[str, Mutant], path: Path) -> dict[str, str]:
@@ -537,8 +561,8 @@ def main(argv: list[str]) -> int:
         record(mutants, Path(rest[0]), Path(rest[1]))
     elif command == "block" and len(rest) == 1:
         block(mutants, Path(rest[0]))
-    elif command == "verdicts" and len(rest) in (2, 3):
-        verdicts(mutants, lines_of(rest[0]), lines_of(rest[1]), lines_of(rest[2]) if rest[2:] else [])
+    elif command == "verdicts" and len(rest) in (1, 2):
+        verdicts(mutants, Path(rest[0]), Path(rest[-1]))
     else:
         print(__doc__, file=sys.stderr)
         return 2

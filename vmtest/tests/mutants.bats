@@ -68,8 +68,15 @@ setup()
 
 mutants() { run in_toolchain python3 -BEs "$VMTEST/mutants.py" "$1" list "${@:2}"; }
 
-# guest LINE...: the results of a guest.
-guest() { printf '%s\n' "$@" >results; : >console; mutants verdicts results console; }
+# guest LINE...: the results of a guest, which ends with the status $status_of.
+guest()
+{
+	mkdir -p log
+	printf '%s\n' "$@" >log/results
+	: >log/console
+	echo "${status_of:-1}" >log/status
+	mutants verdicts log
+}
 
 # of NAME OUTCOME SAID...: the KTAP of p.x.one, after the line of guest-mutants.
 of()
@@ -196,26 +203,48 @@ of()
 	# In a guest of its own, where the first one died.
 	mutants control first second
 	[ "$output" = "0 none p.x.one,p.x.two" ]
-	of none "not ok" bad >control
-	guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
-	mutants verdicts results console control
+	mkdir control
+	of none "not ok" bad >control/results
+	: >control/console
+	status_of=7 guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
+	mutants verdicts log control
 	[[ ${lines[0]} = $'first\tfailed: without it: p.x.one: bad'* ]]
 	[ "${lines[1]}" = $'second\tcaught: the guest died, or hung' ]
-	of none ok "" >control
-	mutants verdicts results console control
+	of none ok "" >control/results
+	mutants verdicts log control
 	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
 }
 
 @test "mutants: a guest that dies or complains catches the last one" {
-	guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
-	[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
-	[ "${lines[1]}" = $'second\tcaught: the guest died, or hung' ]
-	guest "$(of first ok "")" "$(of second ok "")"
+	local status_of
+	for status_of in 4 7; do
+		guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
+		[ "${lines[0]}" = $'first\tcaught: p.x.one (not in p.x.two)' ]
+		[ "${lines[1]}" = $'second\tcaught: the guest died, or hung' ]
+	done
+	# QEMU was killed.
+	status_of=6 guest "$(of first "not ok" "it is wrong")" "guest-mutants: second" "KTAP version 1" "1..1"
+	[ "${lines[1]}" = $'second\tfailed: vmtest.sh ended with 6' ]
+	# One that is not the last one: a program died, and the guest did not.
+	guest "guest-mutants: first" "KTAP version 1" "1..1" "$(of second ok "")"
+	[ "${lines[0]}" = $'first\tcaught: incomplete: 0 of 1 programs have a result' ]
+	guest "$(of first ok "")" "$(of second ok "")" "$(of none ok "")"
 	printf '%s\r\n' "[1] guest-mutants: first" "[2] fine" "[3] guest-mutants: second" \
-		"[4] WARNING: mm/a.c:1" >console
-	mutants verdicts results console
+		"[4] WARNING: mm/a.c:1" >log/console
+	mutants verdicts log
 	[ "${lines[0]}" = $'first\tsurvived: all pass' ]
 	[ "${lines[1]}" = $'second\tcaught: the kernel complained: [4] WARNING: mm/a.c:1' ]
+	[ "${lines[2]}" = $'none\t2 tests pass' ]
+}
+
+@test "mutants: a complaint that the kernel also has without a mutant catches none" {
+	guest "$(of first ok "")" "$(of second "not ok" bad)" "$(of none ok "")"
+	printf '%s\r\n' "[1] guest-mutants: first" "[2] WARNING: mm/a.c:1" "[3] guest-mutants: second" \
+		"[4] guest-mutants: none" "[5] WARNING: mm/a.c:1" >log/console
+	mutants verdicts log
+	[ "${lines[0]}" = $'first\tfailed: without it, the kernel complained: [5] WARNING: mm/a.c:1' ]
+	[ "${lines[1]}" = $'second\tcaught: p.x.one' ]
+	[ "${lines[2]}" = $'none\tfailed: the kernel complained: [5] WARNING: mm/a.c:1' ]
 }
 
 # in_perf: a fifth mutant, in perf, which fails the case "late" with a check.
