@@ -25,6 +25,8 @@ CACHE=$(realpath -m "${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/bpf-provenance}")
 LINUX=$BUILD/linux
 # shellcheck disable=SC2034
 JOBS=$(nproc)
+# In the source of each test program that prints KTAP.
+HARNESS='^TEST_HARNESS_MAIN|test_harness_run'
 
 # One clock for a script and those that it calls.
 export BPFPROV_START=${BPFPROV_START:-$EPOCHSECONDS}
