@@ -175,7 +175,8 @@ def table(args: argparse.Namespace) -> int:
 
 
 def flavour(args: argparse.Namespace) -> int:
-    """Every test must pass, or be skipped for a reason of expect.skip."""
+    """Every test must pass, or be skipped for a reason of expect.skip. With --due, each of these
+    tests must also have a result."""
     run, f, tally = read_all(args.ktap), args.flavour, Tally()
     for r in run.results:
         if r.outcome == "pass":
@@ -193,7 +194,20 @@ def flavour(args: argparse.Namespace) -> int:
     if not run.results:
         tally.failed += 1
         print(f"{f}: FAILED: no test has run")
+    # The error of a run that ended early is enough.
+    for test in [] if run.errors else sorted(due(args) - {r.name for r in run.results}):
+        tally.failed += 1
+        print(f"{f}: FAILED: no result: {test}")
     return tally.print()
+
+
+def due(args: argparse.Namespace) -> set[str]:
+    """Of the tests of expect.base, those that --due selects and --but does not, and each name in
+    --due that selects none."""
+    rows, found = expectations(args.expect), set[str]()
+    for name in filter(None, args.due.split(",")):
+        found |= {test for test in rows if name in ("all", test, program_of(test))} or {name}
+    return found - set(args.but.split(","))
 
 
 def suggested(said: str) -> str:
@@ -398,6 +412,9 @@ def main() -> int:
     p.add_argument("flavour")
     p.add_argument("ktap", nargs="+", metavar="RUN")
     p.add_argument("--skip", default=SKIP)
+    p.add_argument("--due", default="", metavar="TESTS", help="tests and programs, or all; with commas between them")
+    p.add_argument("--but", default="", metavar="TESTS", help="not these")
+    p.add_argument("--expect", default=EXPECT)
     p = command(junit, "JUnit XML of a run")
     p.add_argument("ktap")
     p.add_argument("--why", default="", help="the run is red, and no test is at fault")

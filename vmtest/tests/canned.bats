@@ -744,6 +744,28 @@ judge()
 	[ "${lines[-1]}" = "0 2 0" ]
 }
 
+@test "flavour: a test that is due and has no result is red" {
+	lines ktap "KTAP version 1" "1..1" "  1..1" "  ok 1 a" "ok 1 p"
+	printf '%s\tpass\t-\ta reason\n' p.a p.b q.c >"$BATS_TEST_TMPDIR/expect"
+	due() { results flavour --expect "$BATS_TEST_TMPDIR/expect" --due "$@" rt "$BATS_TEST_TMPDIR/ktap"; }
+	due all
+	[ "${lines[-1]}" = "1 2 0" ]
+	[[ $output = *"rt: FAILED: no result: p.b"*"rt: FAILED: no result: q.c"* ]]
+	due p
+	[ "${lines[-1]}" = "1 1 0" ]
+	due p.a
+	[ "${lines[-1]}" = "1 0 0" ]
+	due all --but p.b,q.c
+	[ "${lines[-1]}" = "1 0 0" ]
+	# A name that no test has.
+	due p.a,p.d
+	[ "${lines[-1]}" = "1 1 0" ]
+	# A run that ended early has one error.
+	lines ktap "KTAP version 1" "1..2" "  1..1" "  ok 1 a" "ok 1 p"
+	due all
+	[ "${lines[-1]}" = "1 1 0" ]
+}
+
 @test "slow and junit: the time before a result belongs to it, and is no diagnostic" {
 	lines ktap "KTAP version 1" "1..1" "  1..2" "  # time p.a 1.5" "  ok 1 a" "  # x < y & z" "  # time p.b 20.25" \
 		"  not ok 2 b" "not ok 1 p # exit 1"
