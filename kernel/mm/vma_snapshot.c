@@ -101,9 +101,8 @@
 #include <linux/vma_snapshot.h>
 
 /*
- * Descents for one mapping. A gap ends at the edge of a leaf even if the next leaf
- * begins with a gap. There are never three in a row in a tree that no writer is
- * changing.
+ * Descents for one mapping. A gap ends at the edge of a leaf. In a tree that no writer
+ * is changing, two are never adjacent.
  */
 #define MAX_DESCENTS 8
 

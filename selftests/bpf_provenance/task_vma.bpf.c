@@ -833,23 +833,36 @@ int BPF_PROG(in_fork, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 /* The last mapping that is locked, in in_fork_irqs_off(), and what the walk does to its file. */
 bool is_file_locked;
 long file_refs_put;
+/* Interrupts are off at the first step only. */
+bool irqs_off_later;
 
 SEC("?fentry/anon_vma_fork")
 int BPF_PROG(in_fork_irqs_off, struct vm_area_struct *vma, struct vm_area_struct *pvma)
 {
 	struct file *file = pvma->vm_file;
+	struct bpf_iter_task_vma it;
 	unsigned long flags;
 
 	if (!on_target() || ++vmas_copied != look_at_copy)
 		return 0;
+	seen.in_context += !bpf_in_interrupt();
+	seen.runs++;
+	if (irqs_off_later) {
+		bpf_iter_task_vma_new(&it, bpf_get_current_task_btf(), 0);
+		bpf_local_irq_save(&flags);
+		seen.nr_vmas = !!bpf_iter_task_vma_next(&it);
+		bpf_local_irq_restore(&flags);
+		if (bpf_ksym_exists(bpf_iter_task_vma_error))
+			seen.walk_err = bpf_iter_task_vma_error(&it);
+		bpf_iter_task_vma_destroy(&it);
+		return 0;
+	}
 	bpf_local_irq_save(&flags);
 	is_file_locked = file;
 	file_refs_put = file ? file->f_ref.refcnt.counter : 0;
 	walk();
 	file_refs_put -= file ? file->f_ref.refcnt.counter : 0;
 	bpf_local_irq_restore(&flags);
-	seen.in_context += !bpf_in_interrupt();
-	seen.runs++;
 	return 0;
 }
 

@@ -1620,6 +1620,18 @@ TEST_F(query, within_fork_irqs_off)
 	/* Its last step copied a mapping of the file, and was refused. */
 	ASSERT_TRUE(self->skel->bss->is_file_locked);
 	EXPECT_EQ(0, self->skel->bss->file_refs_put);
+
+	/* The same number if interrupts were on in bpf_iter_task_vma_new(). */
+	self->skel->bss->irqs_off_later = true;
+	for (i = 64; i <= 65; i++) {
+		ASSERT_EQ(0, task_vma__attach(self->skel));
+		memset(seen, 0, sizeof(*seen));
+		self->skel->bss->vmas_copied = 0;
+		self->skel->bss->look_at_copy = i;
+		run_child(_metadata, self->skel, do_nothing, 0);
+		EXPECT_EQ(i == 64, seen->nr_vmas);
+		EXPECT_EQ(-EAGAIN, seen->walk_err);
+	}
 	munmap(low, 100 * PAGE_SIZE);
 }
 
