@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -59,6 +60,7 @@ static bool limit_memory(void)
 bool apart_allow(int fd, bool more)
 {
 	struct stat st;
+	void *at;
 
 	if (alive_fd < 0)
 		return true;
@@ -68,7 +70,13 @@ bool apart_allow(int fd, bool more)
 	mapped = (more ? mapped : 0) + st.st_size;
 	allowed = st.st_size;
 	before = data_size();
-	return limit_memory();
+	if (!limit_memory())
+		return false;
+	/* If it cannot be mapped, libelf reads it into memory. */
+	at = mmap(NULL, st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	if (at != MAP_FAILED)
+		munmap(at, st.st_size);
+	return at != MAP_FAILED || !st.st_size;
 }
 
 void apart_mapped(void)

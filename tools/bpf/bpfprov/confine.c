@@ -952,6 +952,8 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			hooks[i].old = hooks[i].there && old.hooks != p->hooks;
 			missing |= hooks[i].old && bpf_program__autoload(hooks[i].prog);
 		}
+		/* Until all of them are replaced, as this process may be killed. */
+		p->hooks = old.hooks;
 		err = replace_policy(policies, p);
 		if (err) {
 			say("replacing the policy: %s", strerror(-err));
@@ -993,6 +995,14 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 		err = replace_hooks(hooks, dir) ?: attach(hooks, cgroup, dir);
 		if (err) {
 			rc = is_denied(-err) ? BPFPROV_CAP : BPFPROV_FAILED;
+			goto undo;
+		}
+	}
+	if (p->hooks != hooks_version()) {
+		p->hooks = hooks_version();
+		err = replace_policy(policies, p);
+		if (err) {
+			say("replacing the policy: %s", strerror(-err));
 			goto undo;
 		}
 	}

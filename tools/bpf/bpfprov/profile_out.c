@@ -234,9 +234,15 @@ static void name_all(void)
 		fprintf(stderr, "\r\033[K");
 }
 
+/* Would this end of a folded stack, before the number of samples, be another number? */
+static bool is_number(const char *s)
+{
+	return *s && !s[strspn(s, "0123456789.")];
+}
+
 /*
- * In a folded stack, ";" and control characters are special. So are brackets in the name of a
- * user frame: "_[k]" would make it a frame of the kernel.
+ * In a folded stack, ";" and control characters are special, and so is a space before a number.
+ * So are brackets in the name of a user frame: "_[k]" would make it a frame of the kernel.
  */
 static void put_name(FILE *out, const char *s, bool user)
 {
@@ -247,6 +253,8 @@ static void put_name(FILE *out, const char *s, bool user)
 		len = char_len(s, &type);
 		if (type != CHAR_TEXT || *s == ';')
 			fputc(type == CHAR_TEXT ? ':' : '?', out);
+		else if (*s == ' ' && is_number(s + 1))
+			fputc('_', out);
 		else if (user && (*s == '[' || *s == ']'))
 			fputc(*s == '[' ? '(' : ')', out);
 		else

@@ -296,12 +296,18 @@ static bool ask_debuginfod(const char *kind, const char *hex, char *path, size_t
 	return pid > 0 && !status && *path;
 }
 
-/* libdw would also decompress a file that is not ELF, to any size. */
+/*
+ * libdw would also decompress a file that is not ELF, to any size. For libelf, neither is one
+ * with another value of these.
+ */
 static bool is_elf(int fd)
 {
-	char magic[SELFMAG];
+	unsigned char e[EI_NIDENT];
 
-	return pread(fd, magic, SELFMAG, 0) == SELFMAG && !memcmp(magic, ELFMAG, SELFMAG);
+	return pread(fd, e, sizeof(e), 0) == sizeof(e) && !memcmp(e, ELFMAG, SELFMAG) &&
+	       (e[EI_CLASS] == ELFCLASS32 || e[EI_CLASS] == ELFCLASS64) &&
+	       (e[EI_DATA] == ELFDATA2LSB || e[EI_DATA] == ELFDATA2MSB) &&
+	       e[EI_VERSION] == EV_CURRENT;
 }
 
 /* Open the debug file with this build ID. Returns a descriptor and its path, or -1. */
