@@ -3096,15 +3096,41 @@ TEST_F(stream, sample_id)
 	}
 }
 
+struct wanderer {
+	pthread_t thread;
+	int loads, err;
+	bool stop;
+};
+
+/* Loads programs of three functions, on CPU 1 while that is online. */
+static void *wanderer_main(void *arg)
+{
+	struct wanderer *w = arg;
+	int fd;
+
+	while (!READ_ONCE(w->stop) && !w->err) {
+		pin_to_cpu(1);
+		fd = load_functions(3);
+		if (fd < 0)
+			w->err = -errno;
+		else
+			w->loads++;
+		close(fd);
+	}
+	return NULL;
+}
+
 /*
- * CPU 1 is taken off- and online while it loads and unloads programs. Events it
+ * CPU 1 is taken off- and online while it loads and unloads programs. Records it
  * missed are gaps; received records are complete, and CPU 0 misses nothing.
  */
 TEST_F(stream, hotplug)
 {
 	struct loader l = { .cpu = 0, .loads = 400, .functions = 7 };
 	const char *online = "/sys/devices/system/cpu/cpu1/online";
-	int i, loads = 0, unloads = 0, rounds = 0;
+	int i, loads = 0, unloads = 0, rounds = 0, on_cpu1 = 0, texts = 0;
+	uint64_t last = 0, gaps = 0;
+	struct wanderer w = {};
 	struct event *e;
 	size_t j;
 
@@ -3112,24 +3138,37 @@ TEST_F(stream, hotplug)
 		SKIP(return, "needs CONFIG_HOTPLUG_CPU, and a CPU 1 that can be taken offline");
 	ASSERT_EQ(0, setting_change(&self->cpu1, online, "1"));
 	ASSERT_EQ(0, perf_rings_open(&self->rings, &self->attr, 256));
+	/* Records of CPU 0 before and after all others: each one that is missing is a gap. */
+	ASSERT_NE(0, load_and_close());
+	ASSERT_EQ(0, pthread_create(&w.thread, NULL, wanderer_main, &w));
 	ASSERT_EQ(0, pthread_create(&l.thread, NULL, loader_main, &l));
 	while (!all_done(&l, 1)) {
 		ASSERT_EQ(0, write_value(online, "0"));
 		ASSERT_EQ(0, write_value(online, "1"));
 		if (!pin_to_cpu(1))
-			ASSERT_NE(0, load_and_close());
+			on_cpu1++;
+		ASSERT_NE(0, load_and_close());
 		ASSERT_EQ(0, pin_to_cpu(0));
 		take_all(&self->ev, &self->rings);
 		rounds++;
 	}
+	WRITE_ONCE(w.stop, true);
+	pthread_join(w.thread, NULL);
 	pthread_join(l.thread, NULL);
 	ASSERT_EQ(0, l.err);
-	EXPECT_LT(0, rounds);
+	ASSERT_EQ(0, w.err);
+	EXPECT_LT(0, on_cpu1);
+	EXPECT_LT(0, w.loads);
+	ASSERT_NE(0, load_and_close());
 	take_all(&self->ev, &self->rings);
+	qsort(self->ev.e, self->ev.nr, sizeof(*self->ev.e), by_seq);
 	for (j = 0; j < self->ev.nr; j++) {
 		e = &self->ev.e[j];
 		if (!is_text(e))
 			continue;
+		texts++;
+		gaps += last ? e->r.seq - last - 1 : 0;
+		last = e->r.seq;
 		EXPECT_LE(RECORD_SIZE, e->r.name_off);
 		EXPECT_EQ(0, strncmp(e->name, "bpf_prog_", 9));
 		if (e->r.sub_cnt != 7)
@@ -3141,6 +3180,7 @@ TEST_F(stream, hotplug)
 		EXPECT_EQ(0, perf_ring_lost(self->rings.ring[i]));
 	EXPECT_EQ(7 * l.loads, loads);
 	EXPECT_EQ(7 * l.loads, unloads);
+	EXPECT_EQ(2 * (7 * l.loads + 3 * w.loads + rounds + 2), texts + gaps);
 }
 
 /* Four tasks on two CPUs; one program in four waits for a grace period. */

@@ -105,20 +105,25 @@ struct perf_event_attr perf_ring_bpf_attr(void)
 
 int perf_rings_open(struct perf_rings *rs, const struct perf_event_attr *attr, int pages)
 {
-	int cpu, err, cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int cpu, err, cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct perf_ring *r;
 
 	rs->nr = 0;
-	if (cpus > MAX_CPUS)
-		return -E2BIG;
 	for (cpu = 0; cpu < cpus; cpu++) {
-		rs->ring[cpu] = malloc(sizeof(*rs->ring[cpu]));
-		err = rs->ring[cpu] ? perf_ring_open(rs->ring[cpu], attr, -1, cpu, pages) : -ENOMEM;
-		if (err) {
-			free(rs->ring[cpu]);
-			perf_rings_close(rs);
-			return err;
+		r = malloc(sizeof(*r));
+		err = -ENOMEM;
+		if (r)
+			err = rs->nr < MAX_CPUS ? perf_ring_open(r, attr, -1, cpu, pages) : -E2BIG;
+		if (!err) {
+			rs->ring[rs->nr++] = r;
+			continue;
 		}
-		rs->nr++;
+		free(r);
+		/* offline */
+		if (err == -ENODEV)
+			continue;
+		perf_rings_close(rs);
+		return err;
 	}
 	return 0;
 }

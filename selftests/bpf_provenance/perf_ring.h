@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define MAX_CPUS 8
+#define MAX_CPUS 1024
 
 struct perf_ring {
 	int fd;
