@@ -17,6 +17,7 @@ setup()
 	cp "$BATS_TEST_DIRNAME"/docs.{py,commands} "$top/scripts/tests"
 	printf '%s\n' '' '    # bpfprov maps 1' '    1000-2000 r-xp' >"$top/doc/bpfprov.md"
 	echo version=7.3.4 >"$top/patches/BASE"
+	touch "$top"/vmtest/kconfig/{min,modular,defconfig,cfi,debug,rt,kcsan,strict-kcsan}.config
 	touch "$top"/vmtest/{rootfs.packages,kconfig/common.config,qemu,guest-init,guest-fstab,guest-tests,splats,splats.deny}
 	printf '%b\n' 'p.a\tfail\tno such hook\tno hook' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >"$top/vmtest/expect.base"
 	printf '%b\n' 'series\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
