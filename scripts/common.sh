@@ -26,6 +26,7 @@ LINUX=$BUILD/linux
 # shellcheck disable=SC2034
 JOBS=$(nproc)
 # In the source of each test program that prints KTAP.
+# shellcheck disable=SC2034  # for the scripts that source this file
 HARNESS='^TEST_HARNESS_MAIN|test_harness_run'
 
 # One clock for a script and those that it calls.

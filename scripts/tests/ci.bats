@@ -437,13 +437,13 @@ ends_base() { printf '%b\n' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >>"$top/v
 	ci_all 100 0
 	# A part that fails does not keep the next one from running.
 	[ "$status" = 1 ]
-	sed -E "s,$top/,,; s/ -.* -f / /; s/^(vm [a-z-]+) .*/\1/; s/^(build kernel|vm) (debug|kcsan|strict-kcsan|rt)$/\1 sanitizer/" "$CALLS" |
-		grep -vE '^(build selftests|mutants --)' | head -n 9 | paste -sd, >"$CALLS.seen"
+	sed -E "s,$top/,,; s/ -.* -f / /; s/^(vm [a-z-]+) .*/\1/; s,^(build kernel|vm|build faults|bats vmtest/tests/) ?(debug|kcsan|strict-kcsan|rt)$,\1 sanitizer," "$CALLS" |
+		grep -vE '^(build selftests|mutants --)' | head -n 11 | paste -sd, >"$CALLS.seen"
 	cat "$CALLS.seen" "$CALLS"
-	[[ $(cat "$CALLS.seen") == "core,build kernel sanitizer,vm sanitizer,bats vmtest/tests/watch.bats,mutants "[a-e]\ [a-e]\ [a-e],"bats scripts/tests/*.bats,bats vmtest/tests/fuzz.bats,"* ]]
-	# The core, three of bats, the sanitizer's two, three mutants, perf, and the other flavours:
-	# two each, and the warnings of min. off has no symbol to switch off.
-	[ "${lines[-1]}" = "24 passed, 3 failed, 1 skipped" ]
+	[[ $(cat "$CALLS.seen") == "core,build kernel sanitizer,vm sanitizer,build faults sanitizer,bats vmtest/tests/ sanitizer,bats vmtest/tests/watch.bats,mutants "[a-e]\ [a-e]\ [a-e],"bats scripts/tests/*.bats,bats vmtest/tests/fuzz.bats,"* ]]
+	# The core, three of bats, three mutants, perf, and the flavours: two each, the planted faults
+	# of four, and the warnings of min. off has no symbol to switch off.
+	[ "${lines[-1]}" = "28 passed, 7 failed, 1 skipped" ]
 	[[ $output == *" s  tests of the guest runner"* ]]
 	# Storms as long as it takes to notice a mutant, and no longer than a second elsewhere.
 	! grep -qE '^vm .*storms=($|[^1])' "$CALLS" || return 1
