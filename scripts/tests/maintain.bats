@@ -97,6 +97,7 @@ series_test()
 	# shellcheck disable=SC2016
 	printf '%s\n' '#!/bin/bash' 'git -C "$BUILD/alone" log -1 --format=%s >>"$HOME/asked"' \
 		'! grep -q BROKEN "$BUILD"/alone/lib/*' >"$HOME/repo/scripts/build"
+	# shellcheck disable=SC2030  # each test exports its own
 	export toolchain_root=/
 	series_test
 	echo "$output"
@@ -117,6 +118,7 @@ series_test()
 }
 
 @test "series test: a test that was not built or did not run is a failure" {
+	# shellcheck disable=SC2031  # each test exports its own
 	export toolchain_root=/
 	# Its functions alone.
 	sed -e "s,\$(dirname \"\$0\"),$SCRIPTS," -e '/^case /,$d' "$SCRIPTS/series-test" >"$HOME/functions"
