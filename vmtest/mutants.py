@@ -56,6 +56,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import litmus
@@ -373,9 +374,13 @@ class Control:
     complaint: str
 
 
+@cache
+def denied() -> list[re.Pattern[str]]:
+    return [ere(row[0]) for row in rows(Path(__file__).with_name("splats.deny"))]
+
+
 def complaint(console: list[str]) -> str:
-    deny = [ere(row[0]) for row in rows(Path(__file__).with_name("splats.deny"))]
-    return next((line.strip() for line in console if any(regex.search(line) for regex in deny)), "")
+    return next((line.strip() for line in console if any(regex.search(line) for regex in denied())), "")
 
 
 # Of vmtest.sh: the kernel panicked; silence, or the time-out. With another one, the machine that
