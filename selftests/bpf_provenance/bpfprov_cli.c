@@ -80,6 +80,9 @@ struct tool {
 	int out_fd;
 };
 
+/* The tool is traced by this process. */
+static bool traced;
+
 /* Capabilities that user nobody keeps, one bit each. */
 static uint64_t keep_caps;
 
@@ -147,6 +150,8 @@ static int tool_start_to(struct tool *t, const char *out, bool nobody, char **ar
 	t->pid = fork();
 	if (!t->pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (traced)
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 		dup2(t->out_fd, STDOUT_FILENO);
 		dup2(fds[1], STDERR_FILENO);
 		if (no_stderr)
@@ -3519,7 +3524,11 @@ TEST_F(confine, removed)
 	tool_free(&t);
 }
 
-static void make_other_version(struct __test_metadata *_metadata, int cgroup)
+/* Words of a policy: the version of its format, and the checksum of the hooks. */
+enum { VERSION, CHECKSUM };
+
+/* Changes a word of the policy, as if another version of the tool had made it. */
+static void make_other_version(struct __test_metadata *_metadata, int cgroup, int word)
 {
 	__u32 zero = 0, id, value[1024], len;
 	struct bpf_map_info info = {};
@@ -3533,8 +3542,7 @@ static void make_other_version(struct __test_metadata *_metadata, int cgroup)
 	ASSERT_EQ(0, bpf_map_get_info_by_fd(policy, &info, &len));
 	ASSERT_GE(sizeof(value), info.value_size);
 	ASSERT_EQ(0, bpf_map_lookup_elem(policy, &zero, value));
-	/* The checksum of the hooks comes after the version of the policy. */
-	value[1]++;
+	value[word]++;
 	ASSERT_EQ(0, bpf_map_update_elem(policy, &zero, value, BPF_ANY));
 	close(policy);
 	close(policies);
@@ -3549,32 +3557,27 @@ static bool is_killed_at(int cmd, char **args)
 		__u32 arch;
 		__u64 ip, sp, nr, args[6];
 	} info;
-	char *argv[64] = { TOOL };
 	bool killed = false;
-	int i, status, null;
-	pid_t pid;
+	struct tool t;
+	int status;
 
-	for (i = 0; args[i] && i < (int)ARRAY_LEN(argv) - 2; i++)
-		argv[i + 1] = args[i];
-	pid = fork();
-	if (!pid) {
-		null = open("/dev/null", O_WRONLY);
-		dup2(null, STDERR_FILENO);
-		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
-		execv(TOOL, argv);
-		_exit(127);
-	}
-	while (pid > 0 && waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
-		if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) > 0 &&
+	traced = true;
+	if (tool_start_to(&t, NULL, false, args))
+		return false;
+	traced = false;
+	while (waitpid(t.pid, &status, 0) == t.pid && WIFSTOPPED(status)) {
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, t.pid, sizeof(info), &info) > 0 &&
 		    info.op == PTRACE_SYSCALL_INFO_ENTRY && info.nr == SYS_bpf &&
 		    info.args[0] == (__u64)cmd) {
 			killed = true;
-			kill(pid, SIGKILL);
+			kill(t.pid, SIGKILL);
 		} else {
-			ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACESYSGOOD);
-			ptrace(PTRACE_SYSCALL, pid, NULL, NULL);
+			ptrace(PTRACE_SETOPTIONS, t.pid, NULL, PTRACE_O_TRACESYSGOOD);
+			ptrace(PTRACE_SYSCALL, t.pid, NULL, NULL);
 		}
 	}
+	fclose(t.err);
+	close(t.out_fd);
 	return killed;
 }
 
@@ -3602,7 +3605,7 @@ TEST_F(confine, other_version)
 	ASSERT_EQ(0, bpf_link_update(fds[0], fds[1], NULL));
 	/* post_bind4 refuses the address that bind4 has left. */
 	ASSERT_STREQ("EPERM", bound_to("0.0.0.0", 0, NULL));
-	make_other_version(_metadata, self->cgroup);
+	make_other_version(_metadata, self->cgroup, CHECKSUM);
 	EXPECT_TRUE(is_killed_at(BPF_LINK_UPDATE, ARGS("confine", CGROUP, "--ip", ADDR1)));
 	EXPECT_STREQ("EPERM", bound_to("0.0.0.0", 0, NULL));
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1))) TH_LOG("%s", t.errors);
@@ -3637,7 +3640,7 @@ TEST_F(confine, other_version_of_ingress)
 	tool_free(&t);
 	id = ingress_program(self->cgroup);
 	ASSERT_NE(0, id);
-	make_other_version(_metadata, self->cgroup);
+	make_other_version(_metadata, self->cgroup, CHECKSUM);
 	/* This policy does not need it, and the next one does. */
 	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
 	tool_free(&t);
@@ -3646,6 +3649,50 @@ TEST_F(confine, other_version_of_ingress)
 	EXPECT_NE(0, ingress_program(self->cgroup));
 	EXPECT_NE(id, ingress_program(self->cgroup))
 		TH_LOG("the hook of the other version is still attached");
+}
+
+/*
+ * A policy with the format of another version cannot be read: not to show it, nor to compare it
+ * with one above or below.
+ */
+TEST_F(confine, other_version_of_policy)
+{
+	static char *above[] = { "confine", CGROUP, "--ip", ADDR1, NULL };
+	static char *below[] = { "confine", CGROUP "/child", "--ip", ADDR1, NULL };
+	struct tool t;
+	int child;
+
+	ASSERT_EQ(0, mkdir(CHILD, 0755));
+	ASSERT_EQ(0, mkdir("/sys/fs/cgroup/" UNIT "1", 0755));
+	child = open(CHILD, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ASSERT_LE(0, child);
+	ASSERT_EQ(OK, tool_run(&t, below));
+	tool_free(&t);
+	make_other_version(_metadata, child, VERSION);
+	EXPECT_EQ(FAILED, tool_run(&t, below));
+	EXPECT_NE(NULL, strstr(t.errors, "by another version of this program: --remove first"))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(FAILED, tool_run(&t, above));
+	EXPECT_NE(NULL, strstr(t.errors, CHILD ", which is below, was confined by another version"))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
+	EXPECT_NE(NULL, strstr(t.errors, "cannot be read: another version of this program made it"))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT "1", "--ip", ADDR2)));
+	tool_free(&t);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP "/child", "--remove")));
+	tool_free(&t);
+	ASSERT_EQ(OK, tool_run(&t, above));
+	tool_free(&t);
+	make_other_version(_metadata, self->cgroup, VERSION);
+	EXPECT_EQ(FAILED, tool_run(&t, below));
+	EXPECT_NE(NULL, strstr(t.errors, CGROUP ", which is above, was confined by another version"))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+	close(child);
 }
 
 /* Nobody reads its messages any more: it is confined, and the exit code is that. */
@@ -4213,6 +4260,83 @@ TEST_F(confine, threads)
 	EXPECT_EQ(NULL, strstr(t.errors, "could not be listed"));
 	tool_free(&t);
 	end_process(headless);
+}
+
+#define FORKS 256
+
+static int live_for_a_while(void *arg)
+{
+	poll(NULL, 0, 100);
+	return 0;
+}
+
+/*
+ * A process that forks as fast as it can, in a cgroup of its own. Each of its children lives for
+ * 0.1 s, and has descriptors: it takes longer to read them than to fork.
+ */
+static pid_t spawn_forker(unsigned long *forks)
+{
+	static struct {
+		char stack[4096] __aligned(16);
+		int tid;
+	} *child;
+	pid_t pid = fork();
+	int i, tid;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGCHLD, SIG_IGN);
+	child = calloc(FORKS, sizeof(*child));
+	for (i = 0; i < 64; i++)
+		dup(STDIN_FILENO);
+	if (!child || enter(CHILD "/cgroup.procs"))
+		_exit(1);
+	for (i = 0; ; i = (i + 1) % FORKS) {
+		while (READ_ONCE(child[i].tid))
+			sched_yield();
+		child[i].tid = -1;
+		tid = clone(live_for_a_while, child[i].stack + sizeof(child[i].stack),
+			    CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD, NULL, NULL, NULL,
+			    &child[i].tid);
+		if (tid < 0)
+			_exit(1);
+		WRITE_ONCE(*forks, *forks + 1);
+	}
+}
+
+/* A task forks faster than processes can be searched for sockets: the list ends. */
+TEST_F(confine, forking)
+{
+	unsigned long *forks;
+	struct tool t;
+	pid_t forker;
+	double end;
+
+	if (!has_diag())
+		SKIP(return, NEEDS_DIAG);
+	forks = mmap(NULL, sizeof(*forks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ASSERT_NE(MAP_FAILED, forks);
+	ASSERT_EQ(0, mkdir(CHILD, 0755));
+	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	tool_free(&t);
+	forker = spawn_forker(forks);
+	ASSERT_LT(0, forker);
+	while (READ_ONCE(*forks) < 2 * FORKS && !waitpid(forker, NULL, WNOHANG))
+		sched_yield();
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", CGROUP, "--show")));
+	EXPECT_TRUE(ends_within(&t, 30))
+		kill(t.pid, SIGKILL);
+	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(0, waitpid(forker, NULL, WNOHANG));
+	end_process(forker);
+	munmap(forks, sizeof(*forks));
+	end = now() + 20 * timeout_scale();
+	while (rmdir(CHILD) && errno == EBUSY && now() < end)
+		sched_yield();
+	EXPECT_NE(0, access(CHILD, F_OK));
 }
 
 /* Move to the cgroup that is @levels below CGROUP, in directories with long names. */

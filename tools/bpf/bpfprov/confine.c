@@ -664,31 +664,60 @@ static bool is_here(const char *id, const struct policy *p)
 	return !stat(p->cgroup, &st) && st.st_ino == strtoull(id, NULL, 10);
 }
 
-/* Look for the ID in the whole hierarchy. Returns 0 if it exists, or an error. */
-static int find_id(__u64 id)
+/*
+ * Open the cgroup with this ID, anywhere in the hierarchy. Returns a descriptor, or -errno: -ESTALE
+ * if there is none.
+ */
+static int open_id(__u64 id)
 {
 	union {
 		struct file_handle handle;
 		char bytes[sizeof(struct file_handle) + sizeof(id)];
 	} h = { .handle = { .handle_bytes = sizeof(id), .handle_type = FILEID_KERNFS } };
 	struct statfs fs;
-	int top, fd, err;
+	int top, fd;
 
 	memcpy(h.bytes + sizeof(h.handle), &id, sizeof(id));
 	top = open(CGROUPFS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (top < 0)
-		return errno;
+		return -errno;
 	/* Another file system also has ESTALE for it. */
 	if (fstatfs(top, &fs) || fs.f_type != CGROUP2_SUPER_MAGIC) {
 		close(top);
-		return ENOTSUP;
+		return -ENOTSUP;
 	}
 	fd = open_by_handle_at(top, &h.handle, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	err = fd < 0 ? errno : 0;
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		fd = -errno;
 	close(top);
-	return err;
+	return fd;
+}
+
+/* Returns 0 if the ID exists, or an error. */
+static int find_id(__u64 id)
+{
+	int fd = open_id(id);
+
+	if (fd < 0)
+		return -fd;
+	close(fd);
+	return 0;
+}
+
+/* The path of an open directory. Returns 0, or -1 with errno. */
+static int path_of(int fd, char *path, size_t size)
+{
+	char link[32];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, path, size - 1);
+	if (len == (ssize_t)size - 1) {
+		errno = ENAMETOOLONG;
+		len = -1;
+	}
+	path[len < 0 ? 0 : len] = 0;
+	return len < 0 ? -1 : 0;
 }
 
 /* Are all hooks detached, as those of a removed cgroup are, some time later? */
@@ -749,17 +778,16 @@ static enum state state_of(const char *dir, const char *id, const struct policy 
 	return CONFINED;
 }
 
-/* Read the policy in @dir. False: there is none, or it is of another version. */
-static bool policy_in(const char *dir, struct policy *p)
+/* Read the policy in @dir. The error is -EPROTO if another version of this program made it. */
+static int policy_in(const char *dir, struct policy *p)
 {
-	int policies = pinned(dir, "policy");
-	bool ok;
+	int policies = pinned(dir, "policy"), err;
 
-	ok = policies >= 0 && !read_policy(policies, p);
+	err = policies < 0 ? -errno : read_policy(policies, p);
 	if (policies >= 0)
 		close(policies);
 	p->cgroup[sizeof(p->cgroup) - 1] = 0;
-	return ok;
+	return err;
 }
 
 /*
@@ -804,6 +832,24 @@ static bool allows_more(const struct policy *p, const struct policy *than)
 	       (p->has_ip6 && (!than->has_ip6 || memcmp(p->ip6, than->ip6, sizeof(p->ip6))));
 }
 
+/* Policies of other versions cannot be compared: refuse one above or below such a policy. */
+static int check_other_version(const char *path, const char *id)
+{
+	int fd = open_id(strtoull(id, NULL, 10)), rc = 0;
+	char other[CGROUP_PATH];
+
+	if (fd < 0)
+		return 0;
+	if (!path_of(fd, other, sizeof(other)) &&
+	    (is_below(path, other) || is_below(other, path))) {
+		say("%s, which is %s, was confined by another version of this program: --remove that policy first",
+		    other, is_below(path, other) ? "above" : "below");
+		rc = BPFPROV_FAILED;
+	}
+	close(fd);
+	return rc;
+}
+
 /*
  * Refuse a policy that contradicts another; remove that of an old cgroup at the same path, and of
  * a removed one that is no longer used.
@@ -813,9 +859,11 @@ static int check_other(void *ctx, const char *dir, const char *id)
 	const char *path = ctx;
 	struct policy other;
 	enum state state;
+	int err;
 
-	if (!policy_in(dir, &other))
-		return 0;
+	err = policy_in(dir, &other);
+	if (err)
+		return err == -EPROTO ? check_other_version(path, id) : 0;
 	state = state_of(dir, id, &other);
 	/* Sockets that still exist keep the hooks, also after the service has started again. */
 	if ((((state == REMADE || state == REPLACED) && !strcmp(other.cgroup, path)) ||
@@ -866,6 +914,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 {
 	struct policy old, *p = &env.policy;
 	int fds[ARRAY_LEN(maps)], policies, lock, err, rc;
+	const __u32 version = hooks_version();
 	struct hook hooks[HOOKS];
 	struct confine_bpf *skel;
 	struct kernel kernel;
@@ -876,7 +925,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	/* If the reader of stderr ends, the exit code is still right. */
 	signal(SIGPIPE, SIG_IGN);
 	p->version = POLICY_VERSION;
-	p->hooks = hooks_version();
+	p->hooks = version;
 	snprintf(p->cgroup, sizeof(p->cgroup), "%s", path);
 	err = try_kernel(&kernel);
 	if (err)
@@ -998,8 +1047,8 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 			goto undo;
 		}
 	}
-	if (p->hooks != hooks_version()) {
-		p->hooks = hooks_version();
+	if (p->hooks != version) {
+		p->hooks = version;
 		err = replace_policy(policies, p);
 		if (err) {
 			say("replacing the policy: %s", strerror(-err));
@@ -1085,9 +1134,12 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	enum state state;
 	struct policy p;
 	__u32 i;
+	int err;
 
-	if (!policy_in(dir, &p)) {
-		say("cgroup %s: its policy cannot be read", id);
+	err = policy_in(dir, &p);
+	if (err) {
+		say("cgroup %s: its policy cannot be read: %s", id,
+		    err == -EPROTO ? "another version of this program made it" : strerror(-err));
 		s->rc = BPFPROV_FAILED;
 		return 0;
 	}
@@ -1199,7 +1251,7 @@ static int was_confined(void *ctx, const char *dir, const char *id)
 {
 	struct policy p;
 
-	return policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE ?
+	return !policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE ?
 	       -1 : 0;
 }
 
@@ -1263,9 +1315,7 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 		       size_t id_size)
 {
 	const char *name = env.cgroup, *digits = name;
-	char fd_path[32];
 	struct stat st;
-	ssize_t len;
 	int cgroup;
 
 	if (!strncmp(name, "id:", 3))
@@ -1281,16 +1331,11 @@ static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char
 	cgroup = open_cgroup(name, path, size);
 	if (cgroup < 0)
 		return -2;
-	snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", cgroup);
-	len = readlink(fd_path, path, size - 1);
-	if (len == (ssize_t)size - 1)
-		errno = ENAMETOOLONG;
-	if (len < 0 || len == (ssize_t)size - 1 || fstat(cgroup, &st)) {
+	if (path_of(cgroup, path, size) || fstat(cgroup, &st)) {
 		say("%s: %s", name, strerror(errno));
 		close(cgroup);
 		return -2;
 	}
-	path[len] = 0;
 	snprintf(id, id_size, "%llu", (unsigned long long)st.st_ino);
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
 	return cgroup;

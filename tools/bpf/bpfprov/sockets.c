@@ -282,35 +282,52 @@ static int add_process(int pid)
 	return err;
 }
 
+/*
+ * Add the IDs in file @name of the cgroup to @ids. All of them are read before the first of these
+ * processes, which takes longer than fork(): a list that grows meanwhile would have no end.
+ */
+static int read_ids(const char *path, const char *name, int **ids, size_t *cnt)
+{
+	char file[CGROUP_PATH + 32];
+	int id, err;
+	FILE *f;
+
+	if ((size_t)snprintf(file, sizeof(file), "%s/%s", path, name) >= sizeof(file))
+		return ENAMETOOLONG;
+	f = fopen(file, "re");
+	if (!f)
+		return unless_gone(errno);
+	while (errno = 0, fscanf(f, "%d", &id) == 1) {
+		*ids = grow(*ids, *cnt, sizeof(**ids));
+		(*ids)[(*cnt)++] = id;
+	}
+	err = ferror(f) ? errno : 0;
+	fclose(f);
+	return err;
+}
+
 static int add_cgroup(const char *path, __u64 id)
 {
-	/* In a threaded cgroup, cgroup.procs cannot be read. */
-	static const char * const names[] = { "cgroup.procs", "cgroup.threads" };
-	int pid, found = 0, err = 0, e;
-	char file[CGROUP_PATH + 32];
-	size_t i;
-	FILE *f;
+	int *ids = NULL, err, e;
+	size_t i, cnt = 0;
+	bool threaded;
 
 	list.cgroups = grow(list.cgroups, list.cgroup_cnt, sizeof(*list.cgroups));
 	list.cgroups[list.cgroup_cnt++] = id;
-	for (i = 0; i < ARRAY_LEN(names) && !found; i++) {
-		if ((size_t)snprintf(file, sizeof(file), "%s/%s", path, names[i]) >= sizeof(file))
-			return ENAMETOOLONG;
-		f = fopen(file, "re");
-		if (!f)
-			return unless_gone(errno);
-		while (errno = 0, fscanf(f, "%d", &pid) == 1) {
-			found++;
-			/* 0: in another PID namespace */
-			e = pid <= 0 ? ESRCH : i ? add_task(pid, pid) : add_process(pid);
-			if (e) {
-				list.failed++;
-				list.reason = list.reason ?: e;
-			}
+	err = read_ids(path, "cgroup.procs", &ids, &cnt);
+	/* In a threaded cgroup, it cannot be read. */
+	threaded = !cnt;
+	if (threaded)
+		err = read_ids(path, "cgroup.threads", &ids, &cnt);
+	for (i = 0; i < cnt; i++) {
+		/* 0: in another PID namespace */
+		e = ids[i] <= 0 ? ESRCH : threaded ? add_task(ids[i], ids[i]) : add_process(ids[i]);
+		if (e) {
+			list.failed++;
+			list.reason = list.reason ?: e;
 		}
-		err = ferror(f) ? errno : 0;
-		fclose(f);
 	}
+	free(ids);
 	/* ENODEV: it was removed. */
 	return err == ENODEV ? 0 : err;
 }
