@@ -67,7 +67,7 @@ unsigned char open_id[24];
  */
 int locked_runs[LOCKED_HOOKS], locked_results[LOCKED_HOOKS];
 u32 locked_dev;
-u64 freed_inode_nr;
+u64 freed_inode_nr, mapped_at;
 
 /* A folio that a program reads while another thread removes it from the page cache. */
 u64 held_folio;
@@ -399,6 +399,13 @@ int BPF_PROG(on_path_chown, const struct path *path)
 	return is_of_file(path->dentry) ? at_locked(PATH_CHOWN) : 0;
 }
 
+/* on_getattr can make a tail call to a program here. */
+SEC("?lsm.s/path_truncate")
+int BPF_PROG(on_path_truncate, const struct path *path)
+{
+	return is_of_file(path->dentry) ? at_locked(PATH_TRUNCATE) : 0;
+}
+
 /* nfsd locks the inode for these two. */
 SEC("?lsm.s/inode_getattr")
 int BPF_PROG(on_getattr, const struct path *path)
@@ -435,6 +442,41 @@ SEC("?lsm.s/socket_recvmsg")
 int BPF_PROG(on_socket_recvmsg, struct socket *sock, struct msghdr *msg, int size, int flags)
 {
 	return on_target() ? at_locked(SOCKET_RECVMSG) : 0;
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, int);
+	__type(value, int);
+} one_element SEC(".maps");
+
+/* Within rcu_read_lock() */
+static long at_element(struct bpf_map *map, const int *key, int *value, void *ctx)
+{
+	return at_locked(MAP_CALLBACK);
+}
+
+SEC("?lsm.s/socket_getsockname")
+int BPF_PROG(on_getsockname, struct socket *sock)
+{
+	if (on_target())
+		bpf_for_each_map_elem(&one_element, at_element, NULL, 0);
+	return 0;
+}
+
+/* With mmap_lock */
+static long at_vma(struct task_struct *task, struct vm_area_struct *vma, void *ctx)
+{
+	return at_locked(VMA_CALLBACK);
+}
+
+SEC("?lsm.s/socket_shutdown")
+int BPF_PROG(on_shutdown, struct socket *sock, int how)
+{
+	if (on_target())
+		bpf_find_vma(bpf_get_current_task_btf(), mapped_at, at_vma, NULL, 0);
+	return 0;
 }
 
 /* With mmap_lock of the target, at its first mapping. */

@@ -1144,18 +1144,21 @@ TEST_F(faults, read_to_user_only)
 	EXPECT_EQ(-EBADF, self->skel->bss->read_result);
 }
 
-/* Calls each of the hooks once, except inode_setattr, which is called twice. */
+/* Calls each of the hooks once, except inode_setattr, which is called three times. */
 static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
 			      mode_t mode)
 {
+	struct sockaddr addr;
 	char path[300], c;
 	struct stat st;
+	socklen_t len;
 	int fd;
 
 	memset(self->skel->bss->locked_runs, 0, sizeof(self->skel->bss->locked_runs));
 	ASSERT_EQ(0, fchmod(self->fd, mode));
 	ASSERT_EQ(0, fchown(self->fd, 0, 0));
 	ASSERT_EQ(0, fstat(self->fd, &st));
+	ASSERT_EQ(0, truncate(self->path, st.st_size));
 	ASSERT_EQ(-1, fgetxattr(self->fd, "user.none", NULL, 0));
 
 	snprintf(path, sizeof(path), "%s.deleted", self->path);
@@ -1171,6 +1174,9 @@ static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(fa
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(-1, send(fd, "x", 1, MSG_DONTWAIT));
 	ASSERT_EQ(-1, recv(fd, &c, 1, MSG_DONTWAIT));
+	len = sizeof(addr);
+	ASSERT_EQ(0, getsockname(fd, &addr, &len));
+	ASSERT_EQ(0, shutdown(fd, SHUT_RDWR));
 	close(fd);
 
 	if (!self->skel->links.on_task_vma)
@@ -1183,14 +1189,15 @@ static void call_locked_hooks(struct __test_metadata *_metadata, FIXTURE_DATA(fa
 }
 
 /*
- * LSM and an iterator, may sleep: while the inode is locked, only pages in the page
- * cache are read. XFS and NFS lock it to read others. Nor is storage read where reclaim may be
- * the caller, where storage may wait for the program, and with mmap_lock held.
+ * LSM and an iterator, may sleep: while the inode is locked, only pages in the page cache
+ * are read. XFS and NFS lock it to read others. Nor is storage read where reclaim may be the
+ * caller, where storage may wait for the program, and with mmap_lock held or within
+ * rcu_read_lock().
  */
 TEST_F(faults, inode_locked)
 {
 	struct buildid__bss *bss = self->skel->bss;
-	int i, nr_hooks = LOCKED_HOOKS;
+	int i, zero = 0, nr_hooks = LOCKED_HOOKS;
 	struct stat st;
 
 	if (!has_cache())
@@ -1204,8 +1211,11 @@ TEST_F(faults, inode_locked)
 	if (!access("/proc/lockdep", F_OK))
 		nr_hooks = ITER_TASK_VMA;
 	bpf_program__set_autoload(self->skel->progs.on_task_vma, nr_hooks == LOCKED_HOOKS);
+	bpf_program__set_autoload(self->skel->progs.on_getsockname, true);
+	bpf_program__set_autoload(self->skel->progs.on_shutdown, true);
 	bpf_program__set_autoload(self->skel->progs.on_path_chmod, true);
 	bpf_program__set_autoload(self->skel->progs.on_path_chown, true);
+	bpf_program__set_autoload(self->skel->progs.on_path_truncate, true);
 	bpf_program__set_autoload(self->skel->progs.on_getattr, true);
 	bpf_program__set_autoload(self->skel->progs.on_getxattr, true);
 	bpf_program__set_autoload(self->skel->progs.on_socket_create, true);
@@ -1213,15 +1223,18 @@ TEST_F(faults, inode_locked)
 	bpf_program__set_autoload(self->skel->progs.on_socket_sendmsg, true);
 	bpf_program__set_autoload(self->skel->progs.on_socket_recvmsg, true);
 	load(_metadata, self, self->skel->progs.on_setattr, self->skel->progs.on_inode_free);
+	ASSERT_EQ(0, bpf_map__update_elem(self->skel->maps.one_element, &zero, sizeof(zero), &zero,
+					  sizeof(zero), BPF_ANY));
 	new_file(_metadata, self, 256);
 	ASSERT_EQ(0, fstat(self->fd, &st));
 	/* MKDEV() of the kernel */
 	bss->locked_dev = major(st.st_dev) << 20 | minor(st.st_dev);
 	map_file(_metadata, self, PAGE);
+	bss->mapped_at = (uintptr_t)self->map;
 	ASSERT_EQ(0, page_out(self->map));
 	call_locked_hooks(_metadata, self, 0700);
 	for (i = 0; i < nr_hooks; i++) {
-		ASSERT_EQ(i == SETATTR ? 2 : 1, bss->locked_runs[i])
+		ASSERT_EQ(i == SETATTR ? 3 : 1, bss->locked_runs[i])
 			TH_LOG("hook %d", i);
 		EXPECT_EQ(-EAGAIN, bss->locked_results[i])
 			TH_LOG("hook %d", i);
@@ -1231,7 +1244,7 @@ TEST_F(faults, inode_locked)
 	ASSERT_EQ(ELFMAG[1], READ_ONCE(self->map[1]));
 	call_locked_hooks(_metadata, self, 0755);
 	for (i = 0; i < nr_hooks; i++) {
-		ASSERT_EQ(i == SETATTR ? 2 : 1, bss->locked_runs[i])
+		ASSERT_EQ(i == SETATTR ? 3 : 1, bss->locked_runs[i])
 			TH_LOG("hook %d", i);
 		EXPECT_EQ(ID_SIZE, bss->locked_results[i])
 			TH_LOG("hook %d", i);
