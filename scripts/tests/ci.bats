@@ -511,6 +511,24 @@ recorded_base()
 	grep -q '^build kernel base$' "$CALLS"
 }
 
+@test "ci all: without a kernel from scratch, its time is estimated from that of a file" {
+	local ms
+	ms=$((600 * 1000 * $(nproc) / $(sed -n 's/^FILES=//p' "$top/scripts/ci") + 1))
+	script build 'echo "build $1 $2 $3" >>"$CALLS"
+		[ "$1" != in ] || echo '$ms'
+		mkdir -p "$BUILD/out/$2"; touch "$BUILD/out/$2/built"'
+	recorded_base
+	BPFPROV_START=$((EPOCHSECONDS - 700)) ci all
+	[[ $output = *"a kernel from scratch is estimated to take 600 s"* ]]
+	[[ $output = *"tests on base (kernel and tests are expected to take 1500 s"* ]]
+	# One that was built is the better measure.
+	rm -r "$top/build/out"
+	a_kernel_takes 601
+	BPFPROV_START=$((EPOCHSECONDS - 700)) ci all
+	[[ $output != *"is estimated to take"* ]]
+	[[ $output = *"tests on base (kernel and tests are expected to take 1501 s"* ]]
+}
+
 @test "ci all: the tests of a sanitizer flavour that do not fit are left out by name" {
 	fake_tools 'echo "ok 1 x"'
 	ends_base
