@@ -92,7 +92,7 @@ class Doc:
         """With their lines, without comments; code spans count from two words on."""
         found = [(n, re.sub(r"  +#.*", "", line)) for n, line in self.commands]
         found += [(n, span) for n, span in self.spans() if " " in span and
-                  (span.split()[0] in ("make", "bpfprov") or re.match(r"(scripts|vmtest)/[\w.-]+ ", span))]
+                  (span.split()[0] in ("make", "bpfprov", "git") or re.match(r"(scripts|vmtest)/[\w.-]+ ", span))]
         return sorted(found, key=lambda c: c[0])
 
     def for_guest(self, rows: list[list[str]]) -> Iterator[str]:

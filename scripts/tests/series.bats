@@ -490,6 +490,9 @@ setup() { sandbox; }
 	"$SCRIPTS/series" apply "$HOME/k"
 	[ "$(git -C "$HOME/k" rev-list --count HEAD)" = 4 ]
 	[ -z "$(git -C "$HOME/k" status --porcelain)" ]
+	# As README.md states.
+	git -C "$HOME/k" reset -q --hard ORIG_HEAD
+	[ "$(git -C "$HOME/k" rev-list --count HEAD)" = 1 ]
 }
 
 @test "series apply: the progress of git am is printed" {
