@@ -342,6 +342,23 @@ series_test()
 	[[ $output == *"cannot be the name of a branch"* ]]
 }
 
+@test "series mail: a commit of a Fixes tag that the tree does not have" {
+	local fixed
+	made_series
+	maintainer_tree "$HOME/theirs"
+	fixed=$(git -C "$HOME/theirs" rev-parse --short=12 HEAD)
+	sed -i "s/^Because\.\$/Because.\n\nFixes: 1da177e4c3f4 (\"a\")\nFixes: $fixed (\"b\")/" \
+		"$PATCHES"/series-a/lib-Return-22.patch
+	echo 'echo "fatal: ambiguous argument" >&2; echo another error >&2' \
+		>>"$HOME/theirs/scripts/get_maintainer.pl"
+	run "$SCRIPTS/series" mail series-a --tree "$HOME/theirs"
+	[ "$status" = 0 ]
+	[[ $output == *"does not have commit 1da177e4c3f4 of a Fixes: tag"* ]]
+	[[ $output != *"$fixed of a Fixes"* ]]
+	[[ $output != *fatal* ]]
+	[[ $output == *"another error"* ]]
+}
+
 @test "series mail: a tree that requires Assisted-by gets it" {
 	made_series
 	maintainer_tree "$HOME/theirs"
