@@ -47,7 +47,16 @@ setup()
 			-x) [ "$f" = base ] || half=a ;;
 			--log) log=$2 ;;
 			--ktap) ktap=$2 ;;
-			--expect-panic) mkdir -p "$log"; echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
+			--expect-panic)
+				mkdir -p "$log"
+				# A guest that hangs, for the lines of a file: each is its console once.
+				if [ -s "$CALLS.hangs" ]; then
+					sed -n 1p "$CALLS.hangs" >"$log/console"
+					sed -i 1d "$CALLS.hangs"
+					echo "vmtest.sh: FAILED: no panic"
+					exit 10
+				fi
+				echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
 			--)	[[ $2 != /mnt/guest-@(runtimes|docs) ]] || break
 				printf 'promise\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
 			esac
@@ -112,6 +121,22 @@ run_two_programs()
 	grep -q '^vm .*-f base .*-x p.b ' "$CALLS"
 	[ "$(grep -c '^vm .*-f series ' "$CALLS")" = 1 ]
 	! grep -q '^vm .*-f series .*-x' "$CALLS" || return 1
+}
+
+@test "ci run: a guest that hangs before its first process is booted once more, on base alone" {
+	echo "e820: register RAM" >"$CALLS.hangs"
+	ci run
+	[ "$status" = 0 ]
+	[[ $output == *"the guest for p.b hung before its first process: once more"* ]]
+	[ "$(grep -c '^vm .*-f base .*--expect-panic' "$CALLS")" = 2 ]
+	printf '%s\n' "e820: register RAM" "e820: register RAM" >"$CALLS.hangs"
+	ci run --both
+	[ "$status" = 1 ]
+	[[ $output == *"p.b"*"no panic"* ]]
+	echo "Run /bin/bash as init process" >"$CALLS.hangs"
+	ci run --both
+	[ "$status" = 1 ]
+	[[ $output != *"once more"* ]]
 }
 
 @test "ci run: a test that fails on the series, or a guest that dies, makes the run fail" {
