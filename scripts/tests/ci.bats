@@ -192,6 +192,9 @@ run_two_programs()
 }
 
 @test "ci run: an edit of one test program voids only the recorded results of that program" {
+	echo x >"$tests/q.h"
+	echo '#include "q.h"' | tee -a "$tests/q.c" >>"$tests/q.bpf.c"
+	commit "$top/build/linux"
 	run_two_programs
 	ci record
 	rm -r "$XDG_CACHE_HOME"
@@ -207,7 +210,12 @@ run_two_programs()
 	[[ $output == *"q: changed since the results of base were recorded"* ]]
 	[[ $output == *"not run:"*"tests of q on base (changed since"* ]]
 	[ "${lines[-1]}" = "3 passed, 0 failed, 1 skipped" ]
-	# And so does an edit of the tool that it tests.
+	# And so does an edit of its header, or of the tool that it tests.
+	git -C "$top/build/linux" checkout -q .
+	echo more >>"$tests/q.h"
+	ci run --again
+	[ "$status" = 0 ]
+	[[ $output == *"not run:"*"tests of q on base (changed since"* ]]
 	git -C "$top/build/linux" checkout -q .
 	mkdir -p "$top/build/linux/tools/bpf/q"
 	echo x >"$top/build/linux/tools/bpf/q/q.c"
