@@ -3692,7 +3692,11 @@ TEST_F(confine, other_version_of_policy)
 	EXPECT_NE(NULL, strstr(t.errors, CGROUP ", which is above, was confined by another"))
 		TH_LOG("%s", t.errors);
 	tool_free(&t);
+	tool_run(&t, ARGS("confine", UNIT "1", "--remove"));
+	tool_free(&t);
 	close(child);
+	rmdir("/sys/fs/cgroup/" UNIT "1");
+	rmdir("/sys/fs/cgroup/" CGROUP "/child");
 }
 
 /* Nobody reads its messages any more: it is confined, and the exit code is that. */
