@@ -442,20 +442,42 @@ series_test()
 		[ "$status" = 0 ]
 		[ "$asked" = "$all" ]
 	done
+	# A comment does not change the configuration.
+	echo "# why" >>"$HOME/repo/vmtest/kconfig/common.config"
+	bisect
+	[ "$asked" = "" ]
 	# A changed test is built, but not the kernels after it, nor the base.
 	git -C "$LINUX" reset -q --hard HEAD~3
-	echo "int more;" >>"$LINUX/tools/testing/selftests/t/t.c"
-	commit "selftests/t: More"
+	mkdir -p "$LINUX/tools/testing/selftests/bpf_provenance"
+	touch "$LINUX/tools/testing/selftests/bpf_provenance/config"
+	commit "selftests/bpf_provenance: First"
 	git -C "$LINUX" -c user.name=a -c user.email=a@a.invalid cherry-pick ORIG_HEAD~2 ORIG_HEAD~1 >/dev/null
 	bisect
 	[ "$status" = 0 ]
-	[ "$asked" = "selftests/t: More" ]
+	[ "$asked" = "selftests/bpf_provenance: First,selftests" ]
+	# perf is built for its own patches, and not again for those of other programs.
+	mkdir -p "$LINUX"/tools/{perf,bpf/bpfprov}
+	touch "$LINUX/tools/perf/p.c"
+	commit "perf: First"
+	touch "$LINUX/tools/bpf/bpfprov/b.c"
+	commit "bpfprov: First"
+	bisect
+	[ "$asked" = "perf: First,perf,bpfprov: First,in" ]
+	git -C "$LINUX" reset -q --hard HEAD~2
+	mkdir -p "$LINUX"/tools/{perf,bpf/bpfprov}
+	echo "int more;" >"$LINUX/tools/perf/p.c"
+	commit "perf: More"
+	touch "$LINUX/tools/bpf/bpfprov/b.c"
+	commit "bpfprov: First"
+	bisect
+	[ "$status" = 0 ]
+	[ "$asked" = "perf: More,perf" ]
 	echo "int more;" >>"$LINUX/lib/new.c"
 	commit "lib: More"
 	bisect
 	[ "$status" = 0 ]
 	[ "$asked" = "lib: More" ]
-	[[ $output == *"each of patches 1 to 5 "*"1 tested"* ]]
+	[[ $output == *"each of patches 1 to 7 "*"1 tested"* ]]
 	# Except for warnings of a file that was not compiled before.
 	echo "int more;" >"$LINUX/lib/else.c"
 	commit "lib: Something else"
