@@ -179,7 +179,7 @@ class Mutant:
 
     @property
     def in_perf(self) -> bool:
-        return any(p.path.startswith("tools/perf/") for p in self.places)
+        return any(p.path.startswith(("tools/perf/", "tools/lib/perf/")) for p in self.places)
 
     @property
     def in_tool(self) -> bool:
