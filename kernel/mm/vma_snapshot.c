@@ -61,6 +61,10 @@
  *    vma/under-writer-reuse. Neither vm_mm nor a second look into the tree can
  *    replace the count: the memory may be back in the same place after it was
  *    another VMA's twice.
+ *  - A writer that downgrades mmap_lock, as munmap() does, frees the VMAs after
+ *    that, and does not count them. (d) is then after the store of s + 1, so the
+ *    read of mm_lock_seq, which is after (4), is not s. Litmus test:
+ *    vma/under-writer-reuse-downgraded.
  *  - The VMA is locked before it is put in the tree, changed, or taken out, and
  *    until mm_lock_seq is s + 1. If the reader read any of these changes, (b)
  *    pairs with (3), or with the dependency by which the VMA was found, and
@@ -71,7 +75,7 @@
  *
  * Cost of (z) to (e): on x86, only the increment. On arm64, a dmb ishst each. Only
  * (z), (b), (c) and (d) are additional: one per lock of mmap_lock, one per VMA
- * locked, two per VMA freed.
+ * locked, two per VMA freed, or one after a downgrade.
  *
  * A gap is not locked. A node's content is changed in place, or by a new node, so
  * that each address that the writer does not store to keeps its entry, and can be

@@ -323,6 +323,31 @@ int BPF_PROG(asleep, bool preempt, struct task_struct *prev, struct task_struct 
 	return 0;
 }
 
+/* The same, of each call: mm->vma_frees, and lookups of addresses without a mapping. */
+struct no_mapping no_mapping[NO_MAPPING_CALLS];
+
+SEC("?lsm/mmap_addr")
+int BPF_PROG(in_mmap_no_mapping, unsigned long addr)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct no_mapping *call;
+	struct record rec;
+	__u32 i = seen.runs;
+
+	if (!on_target() || !bpf_ksym_exists(bpf_task_vma_query) || i >= NO_MAPPING_CALLS)
+		return 0;
+	seen.in_context += !bpf_in_interrupt() && task->mm->mm_lock_seq.sequence & 1;
+	call = &no_mapping[i];
+	seen.runs = i + 1;
+	call->frees_known = bpf_core_field_exists(task->mm->vma_frees);
+	if (call->frees_known)
+		call->frees = task->mm->vma_frees;
+	call->user_err = bpf_task_vma_query(query_addr, 0, &rec, sizeof(rec));
+	call->kernel_err = bpf_task_vma_query(bpf_get_current_task(), 0, &rec, sizeof(rec));
+	call->kernel_mm = rec.mm;
+	return 0;
+}
+
 /* In the task's own mmap(), which holds mmap_lock for writing. */
 SEC("?lsm/mmap_addr")
 int BPF_PROG(in_mmap, unsigned long addr)

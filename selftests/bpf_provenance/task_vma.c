@@ -1514,6 +1514,47 @@ TEST_F(query, within_mmap)
 	munmap(p, PAGE_SIZE);
 }
 
+/*
+ * In mmap(), at addresses without a mapping: one of a user address may be about to appear, but
+ * none of a kernel address. And VMAs are counted when they are freed, but not by munmap(), which
+ * has downgraded mmap_lock by then.
+ */
+TEST_F(query, no_mapping_within_mmap)
+{
+	struct seen *seen = &self->skel->bss->seen;
+	struct no_mapping *calls = self->skel->bss->no_mapping;
+	const int flags = MAP_SHARED | MAP_ANONYMOUS;
+	void *p;
+	int i;
+
+	if (!has_bpf_lsm())
+		SKIP(return, NEEDS_BPF_LSM);
+	p = mmap(NULL, 3 * PAGE_SIZE, PROT_NONE, flags, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, munmap(p + PAGE_SIZE, PAGE_SIZE));
+	self->skel->bss->query_addr = (uintptr_t)p + PAGE_SIZE;
+	load_query(_metadata, self->skel, self->skel->progs.in_mmap_no_mapping, NULL);
+	/* The two others are freed by munmap(), and under the lock of mmap(). */
+	ASSERT_EQ(p, mmap(p, PAGE_SIZE, PROT_READ, flags | MAP_FIXED, -1, 0));
+	ASSERT_EQ(0, munmap(p + 2 * PAGE_SIZE, PAGE_SIZE));
+	ASSERT_EQ(p, mmap(p, PAGE_SIZE, PROT_NONE, flags | MAP_FIXED, -1, 0));
+	ASSERT_EQ(p, mmap(p, PAGE_SIZE, PROT_READ, flags | MAP_FIXED, -1, 0));
+	task_vma__detach(self->skel);
+	munmap(p, PAGE_SIZE);
+	ASSERT_EQ(NO_MAPPING_CALLS, seen->runs);
+	EXPECT_EQ(NO_MAPPING_CALLS, seen->in_context);
+	for (i = 0; i < NO_MAPPING_CALLS; i++) {
+		EXPECT_EQ(-EAGAIN, calls[i].user_err);
+		EXPECT_EQ(-ENOENT, calls[i].kernel_err);
+		EXPECT_NE(0, calls[i].kernel_mm);
+	}
+	ASSERT_EQ(1, calls[0].frees_known);
+	EXPECT_EQ(calls[0].frees + 1, calls[1].frees)
+		TH_LOG("the VMA that mmap() replaced, and that of munmap()");
+	EXPECT_EQ(calls[1].frees + 1, calls[2].frees)
+		TH_LOG("the VMA that mmap() replaced");
+}
+
 /* Runs @what() in a sampled child; @killed: the signal that ends it, or 0. */
 static void run_child(struct __test_metadata *_metadata, struct task_vma *skel,
 		      void (*what)(struct task_vma *skel), int killed)

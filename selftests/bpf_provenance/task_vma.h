@@ -41,6 +41,14 @@ struct seen {
 #define TOKENS 16
 #define VMAS_COPIED 10		/* VMAs copied before the check in fork() */
 
+/* In one of these mmap() calls, before it changes anything. */
+#define NO_MAPPING_CALLS 3
+struct no_mapping {
+	__s64 user_err, kernel_err;	/* of queries */
+	__u64 kernel_mm;		/* in the record of the second query */
+	__u32 frees, frees_known;	/* mm->vma_frees, and whether that exists */
+};
+
 /* A lookup that is tried again, while another thread changes mappings so many times. */
 enum how_to_try { TRY_WALK, TRY_QUERY, TRY_STACK, WAYS_TO_TRY };
 #define MAX_CHANGES 64

@@ -16,6 +16,7 @@
 #include <linux/random.h>
 #include <linux/sched.h>
 #include <linux/siphash.h>
+#include <linux/uaccess.h>
 #include <linux/vma_snapshot.h>
 
 /**
@@ -49,8 +50,8 @@ enum bpf_task_vma_build_id {
  * @mm: a token that represents the address space: equal for two records of one
  *	task if it did not call exec() in between, and different with a probability
  *	of 1 - 2^-64 if it did. A sample inside exec(), after the new mm was
- *	installed, may have a third value. After a task has exited, another one that
- *	has not called exec() can have its token
+ *	installed, may have a third value. After a task has exited, another one can
+ *	have its token
  * @flags: PROCMAP_QUERY_VMA_READABLE, _WRITABLE, _EXECUTABLE, _SHARED
  * @seq: a different value whenever the address space may have changed, until it
  *	wraps around, after 2^31 changes. Compare it for equality only: two records
@@ -205,6 +206,9 @@ static __always_inline int query(struct mm_struct *mm, u64 addr, u64 flags,
 			err = vma_snapshot_at(mm, addr, &snap);
 		else
 			err = vma_snapshot_next(mm, addr, &snap);
+		/* No writer maps anything there. Stacks have such words. */
+		if (err && addr >= TASK_SIZE_MAX)
+			err = -ENOENT;
 		if (err == -ENOENT)
 			goto no_match;
 		if (err)
@@ -265,7 +269,7 @@ __bpf_kfunc_start_defs();
 
 /**
  * bpf_task_vma_query() - look up the mapping at an address of the current task
- * @addr:	user address, in bytes
+ * @addr:	user address, in bytes, without a tag: see untagged_addr()
  * @flags:	flags of PROCMAP_QUERY, enum procmap_query_flags. 0: the mapping
  *		at @addr. PROCMAP_QUERY_COVERING_OR_NEXT_VMA: or else the next one
  *		above. PROCMAP_QUERY_FILE_BACKED_VMA and the permissions: only
