@@ -1475,6 +1475,27 @@ TEST_F(events, now)
 	close(fd);
 }
 
+/* A program without a name, whose symbol is hidden: there is no empty member in its place. */
+TEST_F(events, no_name)
+{
+	struct setting hidden = {};
+	char id[32], line[1024];
+	struct tool t;
+	int fd;
+
+	ASSERT_EQ(0, setting_change(&hidden, "/proc/sys/kernel/kptr_restrict", "2"));
+	fd = load_two(NULL);
+	ASSERT_LE(0, fd);
+	snprintf(id, sizeof(id), "\"id\":%u,", prog_id(fd));
+	EXPECT_EQ(OK, tool_run(&t, ARGS("events", "--now", "--json")));
+	ASSERT_NE(NULL, find_line(t.out, "\"loaded\"", id, line, sizeof(line)));
+	EXPECT_EQ(NULL, strstr(line, "\"name\"")) TH_LOG("%s", line);
+	EXPECT_NE(NULL, strstr(line, "\"tag\":\""));
+	tool_free(&t);
+	close(fd);
+	setting_restore(&hidden);
+}
+
 /* A link of a program to a function of the kernel, which makes a trampoline; or -errno. */
 static int make_trampoline(void)
 {
@@ -4467,7 +4488,7 @@ TEST_F(confine, few_files)
 		EXPECT_TRUE(rc || listed == LEFT || strstr(t.errors, "could not be listed") ||
 			    strstr(t.errors, "may be missing"))
 			TH_LOG("%d files: %s%s", (int)max_files, t.out, t.errors);
-		warned |= !!strstr(t.errors, "could not be listed: Too many open files");
+		warned |= !!strstr(t.errors, "could not be listed: the child process has ended");
 		tool_free(&t);
 	}
 	max_files = 0;
@@ -4569,20 +4590,30 @@ TEST_F(confine, same_path_elsewhere)
 	remove_cgroup(ELSEWHERE);
 }
 
-/* Run "confine CGROUP --show". Returns the most memory that it had mapped, in KiB, or -1. */
+/*
+ * Run "confine CGROUP --show", which lists a socket. Returns the most memory that it had mapped, in
+ * KiB, or -1.
+ */
 static long peak_of_show(struct tool *t)
 {
 	static char page[65536];
+	int fds[2], size, rest = 0;
 	long kib = -1;
-	int fds[2], size;
+	char *sockets;
 	char to[32];
 
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+	if (tool_run(t, ARGS("confine", CGROUP, "--show")) == OK) {
+		sockets = strstr(t->out, "  other-address ");
+		rest = sockets ? sockets - t->out : 0;
+	}
+	tool_free(t);
+	if (!rest || pipe2(fds, O_CLOEXEC | O_NONBLOCK))
 		return -1;
 	size = fcntl(fds[1], F_SETPIPE_SZ, 1);
 	snprintf(to, sizeof(to), "/proc/self/fd/%d", fds[1]);
-	/* The pipe is full: it waits when it prints the result. */
-	if (size > 0 && size <= (int)sizeof(page) && write(fds[1], page, size) == size &&
+	/* The pipe is full after the policy: it waits when it prints the sockets. */
+	if (size > rest && size <= (int)sizeof(page) &&
+	    write(fds[1], page, size - rest) == size - rest &&
 	    !tool_start_to(t, to, false, ARGS("confine", CGROUP, "--show"))) {
 		if (waits_in(t->pid, SYS_write, STDOUT_FILENO))
 			kib = proc_status(t->pid, "VmPeak");
@@ -4597,7 +4628,7 @@ static long peak_of_show(struct tool *t)
 	return kib;
 }
 
-enum { COPIES = 4096 };
+enum { COPIES = 16384 };
 
 /* Two sockets that were passed in, and COPIES descriptors of both in turn. */
 static int copy_descriptors(int port, int s[2])
@@ -4649,6 +4680,7 @@ static bool is_listed_once(const char *text, int port)
 TEST_F(confine, copied_descriptors)
 {
 	enum { PROCESSES = 8, MAY_DIFFER = 256 };
+	int one = passed_in(8021);
 	pid_t pids[PROCESSES];
 	long before, after;
 	struct tool t;
@@ -4658,6 +4690,7 @@ TEST_F(confine, copied_descriptors)
 		SKIP(return, NEEDS_DIAG);
 	ASSERT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
 	tool_free(&t);
+	ASSERT_LE(0, one);
 	before = peak_of_show(&t);
 	ASSERT_LT(0, before);
 	ASSERT_EQ(0, copy_descriptors(8017, s));
@@ -4674,6 +4707,26 @@ TEST_F(confine, copied_descriptors)
 	tool_free(&t);
 	for (i = 0; i < PROCESSES; i++)
 		end_process(pids[i]);
+	close(one);
+}
+
+/* Stop a child of the tool, which is not one of this process, after the tool. */
+static bool stop_reader(pid_t pid)
+{
+	double end = now() + 20 * timeout_scale();
+	char path[32], line[512];
+	bool stopped = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	kill(pid, SIGSTOP);
+	while (!stopped && now() < end) {
+		f = fopen(path, "re");
+		stopped = f && fgets(line, sizeof(line), f) && strstr(line, ") T ");
+		if (f)
+			fclose(f);
+	}
+	return stopped;
 }
 
 /*
@@ -4684,7 +4737,7 @@ TEST_F(confine, shared_files)
 {
 	enum { SHARING = 8, ENDING = 32 };
 	static char stack[16384] __aligned(16);
-	pid_t sharing[SHARING], ending[ENDING];
+	pid_t sharing[SHARING], ending[ENDING], reader;
 	int watches[SHARING + 1], watch, s[2], i, opens = 0;
 	double end = now() + 20 * timeout_scale();
 	char path[64];
@@ -4729,9 +4782,13 @@ TEST_F(confine, shared_files)
 	EXPECT_GT(end, now());
 	kill(t.pid, SIGSTOP);
 	EXPECT_EQ(0, waitid(P_PID, t.pid, &(siginfo_t){}, WSTOPPED | WEXITED | WNOWAIT));
+	reader = child_of(t.pid, false);
+	ASSERT_LT(0, reader);
+	EXPECT_TRUE(stop_reader(reader));
 	for (i = 0; i < ENDING; i++)
 		end_process(ending[i]);
 	kill(t.pid, SIGCONT);
+	kill(reader, SIGCONT);
 	EXPECT_EQ(OK, tool_end(&t)) TH_LOG("%s", t.errors);
 	for (i = 0; i <= SHARING; i++) {
 		opens += !!count_opens(watches[i]);
@@ -4838,6 +4895,131 @@ TEST_F(confine, killed)
 	EXPECT_EQ(0, access(pin_path(self->cgroup, "local"), F_OK));
 	EXPECT_EQ(0, access(pin_path(self->cgroup, "reverse"), F_OK));
 	EXPECT_STREQ(ADDR1, bound_to("0.0.0.0", 0, NULL));
+}
+
+/*
+ * Others can have made something in the directory, before it became that of the tool: a pin of
+ * another kind, whose value is longer than an ID, a pin of their own, a symbolic link. None of them
+ * is used, or followed when it is removed.
+ */
+TEST_F(confine, pins_of_others)
+{
+	char value[16384] = "", other[] = "/sys/fs/bpf/other", kept[64], dir[64], pin[64];
+	char * const by_id[] = { "confine", "id:77", "--show", NULL };
+	__u32 zero = 0;
+	struct tool t;
+	int map, i;
+
+	memset(value, 'A', sizeof(value));
+	snprintf(dir, sizeof(dir), PINS "/77");
+	snprintf(pin, sizeof(pin), PINS "/77/policy");
+	snprintf(kept, sizeof(kept), "%s/map", other);
+	ASSERT_TRUE(!mkdir(PINS, 0700) || errno == EEXIST);
+	ASSERT_EQ(0, mkdir(dir, 0700));
+	map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "other", sizeof(zero), sizeof(value), 1, NULL);
+	ASSERT_LE(0, map);
+	ASSERT_EQ(0, bpf_map_update_elem(map, &zero, value, BPF_ANY));
+	ASSERT_EQ(0, bpf_obj_pin(map, pin));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(FAILED, tool_run(&t, i ? (char **)by_id : ARGS("confine", "--show")))
+			TH_LOG("the value of another map was read");
+		EXPECT_NE(NULL, strstr(t.errors, "another version of this program made it"))
+			TH_LOG("%s", t.errors);
+		tool_free(&t);
+	}
+	/* That is no reason to confine nothing. */
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+
+	/* A pin, then a directory of another user, and then a link to one. */
+	for (i = 0; i < 3; i++) {
+		if (i == 2) {
+			EXPECT_EQ(0, mkdir(other, 0700));
+			EXPECT_EQ(0, rename(pin, kept));
+			EXPECT_EQ(0, rmdir(dir));
+			EXPECT_EQ(0, symlink(other, dir));
+		} else {
+			EXPECT_EQ(0, chown(i ? dir : pin, 65534, 65534));
+		}
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "--show")));
+		EXPECT_NE(NULL, strstr(t.errors, ": remove "))
+			TH_LOG("%d: %s", i, t.errors);
+		EXPECT_NE(NULL, strstr(t.errors, PINS "/77: ")) TH_LOG("%d: %s", i, t.errors);
+		EXPECT_NE(NULL, strstr(t.out, "ip " ADDR1)) TH_LOG("the others are not shown");
+		tool_free(&t);
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", CGROUP, "--ip", ADDR1)));
+		tool_free(&t);
+		EXPECT_EQ(FAILED, tool_run(&t, (char **)by_id));
+		tool_free(&t);
+		EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", "id:77", "--remove")));
+		tool_free(&t);
+		EXPECT_EQ(0, access(i == 2 ? kept : pin, F_OK))
+			TH_LOG("%d: a pin of another user was removed", i);
+	}
+	close(map);
+	unlink(kept);
+	rmdir(other);
+	unlink(dir);
+}
+
+/* A failed call leaves no directory, which would be shown as a policy that cannot be read. */
+TEST_F(confine, no_directory_left)
+{
+	char * const args[] = { "confine", CGROUP, "--ip", ADDR1, NULL };
+	struct tool t;
+	mode_t mask;
+
+	ASSERT_TRUE(!mkdir(PINS, 0700) || errno == EEXIST);
+	ASSERT_EQ(0, chown(PINS, 65534, 65534));
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_NET_ADMIN | 1ULL << CAP_SYS_ADMIN;
+	/* The tool may not search the directory that it makes. */
+	mask = umask(0177);
+	EXPECT_EQ(0, tool_start_to(&t, NULL, true, (char **)args));
+	umask(mask);
+	EXPECT_EQ(CAP, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, "Permission denied"));
+	tool_free(&t);
+	EXPECT_EQ(0, count_files(PINS)) TH_LOG("a directory is left");
+	EXPECT_EQ(0, chown(PINS, 0, 0));
+}
+
+/*
+ * A cgroup that cannot be looked up may exist, and be confined: the exit code is not that of one
+ * that does not exist.
+ */
+TEST_F(confine, no_access_to_cgroup)
+{
+	char long_path[600], loop[] = "/tmp/bpfprov_cli.loop";
+	struct tool t;
+	size_t i;
+
+	memset(long_path, 'a', sizeof(long_path) - 1);
+	long_path[sizeof(long_path) - 1] = 0;
+	for (i = 100; i < sizeof(long_path) - 1; i += 100)
+		long_path[i] = '/';
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", long_path, "--show")));
+	tool_free(&t);
+	unlink(loop);
+	ASSERT_EQ(0, symlink(loop, loop));
+	EXPECT_EQ(FAILED, tool_run(&t, ARGS("confine", loop, "--show")));
+	EXPECT_NE(NULL, strstr(t.errors, strerror(ELOOP))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	unlink(loop);
+	ASSERT_TRUE(!mkdir(CHILD, 0755) || errno == EEXIST);
+	ASSERT_EQ(0, fchmod(self->cgroup, 0700));
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_NET_ADMIN | 1ULL << CAP_SYS_ADMIN;
+	EXPECT_EQ(0, tool_start_to(&t, NULL, true, ARGS("confine", CGROUP "/child", "--show")));
+	EXPECT_EQ(CAP, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, strerror(EACCES))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(0, fchmod(self->cgroup, 0755));
+	/* Control. */
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", CGROUP "/child", "--show")));
+	tool_free(&t);
+	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "/sys/fs/cgroup/" CGROUP "/cgroup.procs",
+					"--show")));
+	tool_free(&t);
+	rmdir(CHILD);
 }
 
 /* The capabilities that are documented, but no access to the pins. */
@@ -5679,8 +5861,8 @@ TEST_F(profile, without_build_id)
 	target_end(&target);
 }
 
-/* Give @path a unique build ID. */
-static int change_build_id(const char *path)
+/* Give @path another build ID, one for each @mask. */
+static int flip_build_id(const char *path, unsigned char mask)
 {
 	static const char gnu[] = "\4\0\0\0\24\0\0\0\3\0\0\0GNU";
 	char buf[8192], *note;
@@ -5690,12 +5872,18 @@ static int change_build_id(const char *path)
 	if (fd >= 0 && pread(fd, buf, sizeof(buf), 0) == sizeof(buf)) {
 		note = memmem(buf, sizeof(buf), gnu, sizeof(gnu));
 		if (note) {
-			note[sizeof(gnu)] ^= 0xff;
+			note[sizeof(gnu)] ^= mask;
 			err = pwrite(fd, buf, sizeof(buf), 0) == sizeof(buf) ? 0 : -1;
 		}
 	}
 	close(fd);
 	return err;
+}
+
+/* Give @path a unique build ID. */
+static int change_build_id(const char *path)
+{
+	return flip_build_id(path, 0xff);
 }
 
 /* Remove the ELF magic of @path. */
@@ -6154,6 +6342,193 @@ TEST_F_TIMEOUT(profile, abandoned, 240)
 	tool_free(&t);
 }
 
+/*
+ * A process that keeps everyone waiting who reads its stat, maps or ns in /proc: in execve(), it
+ * holds exec_update_lock and waits for mmap_lock. Another one that shares its memory holds that: it
+ * waits in mmap() for a page that a third one reads, from a server that does not answer.
+ */
+struct locked {
+	struct mounted m;
+	pid_t reader, pid, prober;
+};
+
+static char locked_stack[16384] __aligned(16);
+
+static int map_and_wait(void *fd)
+{
+	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, *(int *)fd, 0);
+	_exit(0);
+}
+
+/* Map @files, then run another program when told to. The PID of the one in mmap() goes to @to. */
+static void lock_itself(int fd, char **files, int to, int go)
+{
+	char *argv[] = { "bpfprov_cli", "--spin", "0", NULL }, c;
+	pid_t sharer;
+	int file;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (; files && *files; files++) {
+		file = open(*files, O_RDONLY | O_CLOEXEC);
+		if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0) == MAP_FAILED)
+			_exit(1);
+		close(file);
+	}
+	/* Page faults would wait for the lock, too: of execve(), before it takes its own. */
+	if (mlockall(MCL_CURRENT))
+		_exit(1);
+	sharer = clone(map_and_wait, locked_stack + sizeof(locked_stack), CLONE_VM | SIGCHLD, &fd);
+	if (write(to, &sharer, sizeof(sharer)) == sizeof(sharer) && read(go, &c, 1) == 1)
+		execv("/proc/self/exe", argv);
+	_exit(1);
+}
+
+/* Read the stat of @pid again and again. */
+static void probe(pid_t pid)
+{
+	char path[32], text[64];
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (pread(fd, text, sizeof(text), 0) > 0)
+		;
+	_exit(1);
+}
+
+/* Start it; it maps @files, which end with NULL. Returns 0 or a negative errno, see fs_mount(). */
+static int locked_start(struct locked *l, char **files)
+{
+	double end = now() + 20 * timeout_scale();
+	int fd, to[2], go[2], err;
+	pid_t sharer = 0;
+	char *page;
+
+	memset(l, 0, sizeof(*l));
+	err = mount_copy(&l->m, FS_FUSE_SILENT, false);
+	if (err)
+		return err;
+	if (pipe2(to, O_CLOEXEC) || pipe2(go, O_CLOEXEC))
+		return -errno;
+	fd = open(l->m.file, O_RDONLY | O_CLOEXEC);
+	/* Mapped before the read, which locks the page. */
+	page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (page == MAP_FAILED)
+		return -errno;
+	l->reader = fork();
+	if (!l->reader) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(READ_ONCE(*page));
+	}
+	munmap(page, 4096);
+	while (!fuse_reads() && now() < end)
+		sched_yield();
+	l->pid = fork();
+	if (!l->pid)
+		lock_itself(fd, files, to[1], go[0]);
+	close(fd);
+	close(to[1]);
+	if (read(to[0], &sharer, sizeof(sharer)) != sizeof(sharer) || sharer <= 0 ||
+	    !waits_in(sharer, SYS_mmap, -1) || write(go[1], "", 1) != 1)
+		return -EIO;
+	l->prober = fork();
+	if (!l->prober)
+		probe(l->pid);
+	close(to[0]);
+	close(go[0]);
+	close(go[1]);
+	return waits_in(l->prober, SYS_pread64, -1) ? 0 : -ETIME;
+}
+
+/* None of them can end before the server has. */
+static int locked_end(struct locked *l)
+{
+	pid_t pids[] = { l->prober, l->pid, l->reader };
+	size_t i;
+	int err;
+
+	for (i = 0; i < ARRAY_LEN(pids); i++)
+		if (pids[i] > 0)
+			kill(pids[i], SIGKILL);
+	err = unmount_copy(&l->m);
+	for (i = 0; i < ARRAY_LEN(pids); i++)
+		if (pids[i] > 0)
+			waitpid(pids[i], NULL, 0);
+	return err;
+}
+
+/* A process whose stat in /proc cannot be read is given up, and the profile ends in time. */
+TEST_F_TIMEOUT(profile, locked_process, 240)
+{
+	struct locked l;
+	struct tool t;
+	int err;
+
+	err = locked_start(&l, NULL);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_FUSE_SILENT));
+	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "1", "-p", PID(l.pid))));
+	EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("it waits for the process, itself");
+	EXPECT_EQ(0, locked_end(&l));
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, ": 1 lookups in /proc took too long"))
+		TH_LOG("%s", t.errors);
+	tool_free(&t);
+}
+
+/*
+ * Such a process is the latest that mapped two files. One of them is there, and its names are
+ * found without that process. The other one was deleted: it was not searched everywhere.
+ */
+TEST_F_TIMEOUT(profile, locked_place, 240)
+{
+	static const char over[] = "\"outcome\":\"file over the limits of time or memory\"";
+	char dir[PATH_MAX - 64], file[2][PATH_MAX - 32];
+	struct locked l;
+	struct tool t;
+	int err, i, status = -1;
+	pid_t pid;
+
+	unsetenv("DEBUGINFOD_URLS");
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	for (i = 0; i < 2; i++) {
+		snprintf(file[i], sizeof(file[i]), "%s/file%d", dir, i);
+		ASSERT_EQ(0, copy_file("/proc/self/exe", file[i]));
+		ASSERT_EQ(0, flip_build_id(file[i], i + 1));
+	}
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "60",
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	/* So that the records are read in their order. */
+	ASSERT_EQ(0, pin_to_cpu(0));
+	for (i = 0; i < 2; i++) {
+		pid = spawn_spinner(file[i], 1000);
+		waitpid(pid, &status, 0);
+		EXPECT_EQ(0, status);
+	}
+	err = locked_start(&l, ARGS(file[0], file[1]));
+	if (err != -EOPNOTSUPP)
+		EXPECT_EQ(0, err);
+	unlink(file[1]);
+	kill(t.pid, SIGINT);
+	EXPECT_TRUE(ends_within(&t, 120));
+	if (err != -EOPNOTSUPP)
+		EXPECT_EQ(0, locked_end(&l));
+	EXPECT_EQ(OK, tool_end(&t));
+	unlink(file[0]);
+	rmdir(dir);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_FUSE_SILENT));
+	EXPECT_NE(NULL, find_frame(t.out, file[0], "\"outcome\":\"symbolized\"," SPIN_JSON))
+		TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, find_frame(t.out, file[0], over)) TH_LOG("the process takes its names");
+	EXPECT_NE(NULL, find_frame(t.out, file[1], over)) TH_LOG("%s", t.errors);
+	EXPECT_EQ(NULL, find_frame(t.out, file[1], "\"outcome\":\"file not found\""));
+	tool_free(&t);
+}
+
 /* Mappings of a file whose build ID cannot be read, as its server does not answer. */
 #define HUNG_MAPPINGS 3
 
@@ -6354,6 +6729,155 @@ TEST_F_TIMEOUT(maps, slow_server, 120)
  * Map the files when told to. Samples of this process would be looked up, too: it takes little
  * time, and is hardly ever sampled at 1 Hz.
  */
+/* In a task of its own with the memory of the caller, which it keeps locked. */
+static int map_forever(void *fd)
+{
+	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, *(int *)fd, 0);
+	_exit(0);
+}
+
+/*
+ * A child process that never ends execve(): it waits for its memory, with the lock that readers of
+ * its descriptors need. @z is the task that has its memory. mmap() waits there for a page that
+ * @reader reads, from a server that does not answer.
+ */
+static pid_t spawn_stuck(const char *file, pid_t *reader, pid_t *z)
+{
+	static char stack[16384] __aligned(16), *argv[] = { "x", "--spin", "0", NULL };
+	double end = now() + 20 * timeout_scale();
+	int fd, to[2], from[2];
+	pid_t pid;
+
+	*reader = 0;
+	*z = 0;
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
+		return -1;
+	*reader = fork();
+	if (!*reader) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		print_page(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+		_exit(0);
+	}
+	while (!fuse_reads() && now() < end)
+		sched_yield();
+	pid = fork();
+	if (!pid) {
+		char c = 0;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* A page fault below would wait for @z, before execve() has the lock. */
+		if (mlockall(MCL_CURRENT) || read(to[0], &c, 1) != 1)
+			_exit(1);
+		*z = clone(map_forever, stack + sizeof(stack), CLONE_VM | SIGCHLD, &fd);
+		if (write(from[1], z, sizeof(*z)) != sizeof(*z) || read(to[0], &c, 1) != 1)
+			_exit(1);
+		execv("/proc/self/exe", argv);
+		_exit(1);
+	}
+	if (write(to[1], "", 1) != 1 || read(from[0], z, sizeof(*z)) != sizeof(*z) || *z <= 0 ||
+	    !waits_in(*z, SYS_mmap, -1) || write(to[1], "", 1) != 1)
+		pid = -1;
+	close(fd);
+	close(to[0]);
+	close(to[1]);
+	close(from[0]);
+	close(from[1]);
+	return pid;
+}
+
+/* Wait until kcmp() waits for it, as the other readers of its descriptors do. */
+static bool is_stuck(pid_t pid)
+{
+	pid_t reader = fork();
+	bool stuck;
+
+	if (!reader) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			syscall(SYS_kcmp, pid, pid, KCMP_FILES, 0, 0);
+	}
+	stuck = waits_in(reader, SYS_kcmp, -1);
+	end_process(reader);
+	return stuck;
+}
+
+/*
+ * A process whose descriptors cannot be read, and nobody knows for how long: it is given up, and
+ * reported. All policies are printed before, also those of other cgroups, and the sockets of other
+ * processes are listed.
+ */
+TEST_F_TIMEOUT(confine, stuck_process, 240)
+{
+	pid_t stuck, reader, z, other;
+	char text[8192], socket_at[32];
+	struct mounted m;
+	bool all = false;
+	struct tool t;
+	double end;
+	ssize_t n;
+	int err;
+
+	if (!has_diag())
+		SKIP(return, NEEDS_DIAG);
+	if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILES, 0, 0))
+		SKIP(return, "needs CONFIG_KCMP");
+	err = mount_copy(&m, FS_FUSE_SILENT, false);
+	if (err == -EOPNOTSUPP)
+		SKIP(return, "%s", fs_needs(FS_FUSE_SILENT));
+	ASSERT_EQ(0, err);
+	ASSERT_TRUE(!mkdir("/sys/fs/cgroup/" UNIT "1", 0755) || errno == EEXIST);
+	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT "1", "--ip", ADDR2)));
+	tool_free(&t);
+	stuck = spawn_stuck(m.file, &reader, &z);
+	ASSERT_LT(0, stuck);
+	EXPECT_TRUE(is_stuck(stuck));
+	other = spawn_listener(8022, NULL);
+	EXPECT_LT(0, other);
+	snprintf(socket_at, sizeof(socket_at), "tcp 0.0.0.0:8022");
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", CGROUP, "--ip", ADDR1)));
+	EXPECT_TRUE(ends_within(&t, 60))
+		TH_LOG("confine waits for the process");
+	if (!has_ended(&t))
+		kill(t.pid, SIGKILL);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "1 process could not be listed: reading them took"))
+		TH_LOG("%s", t.errors);
+	EXPECT_TRUE(is_listed(t.errors, socket_at, "")) TH_LOG("%s", t.errors);
+	tool_free(&t);
+
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", "--show")));
+	end = now() + 60 * timeout_scale();
+	while (!all && !has_ended(&t) && now() < end) {
+		n = pread(t.out_fd, text, sizeof(text) - 1, 0);
+		text[n < 0 ? 0 : n] = 0;
+		all = strstr(text, "ip " ADDR1) && strstr(text, "ip " ADDR2);
+		sched_yield();
+	}
+	EXPECT_TRUE(all) TH_LOG("a policy is not shown before the sockets: %s", text);
+	EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("--show waits for the process");
+	if (!has_ended(&t))
+		kill(t.pid, SIGKILL);
+	EXPECT_EQ(OK, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, "1 process could not be listed: reading them took"))
+		TH_LOG("%s", t.errors);
+	EXPECT_TRUE(is_listed(t.out, socket_at, "")) TH_LOG("%s", t.out);
+	tool_free(&t);
+
+	kill(z, SIGKILL);
+	kill(stuck, SIGKILL);
+	kill(reader, SIGKILL);
+	end_process(other);
+	/* Ends the server, and what waits for it. */
+	EXPECT_EQ(0, unmount_copy(&m));
+	end_process(stuck);
+	end_process(reader);
+	tool_run(&t, ARGS("confine", UNIT "1", "--remove"));
+	tool_free(&t);
+	rmdir("/sys/fs/cgroup/" UNIT "1");
+}
+
 static void map_slow(const char *file, int begin, int done)
 {
 	char path[PATH_MAX], c;
@@ -8504,6 +9028,60 @@ TEST_F(profile, dangling_output)
 	rmdir(dir);
 }
 
+/*
+ * Start the tool, and let it run on at the entry of its first openat() that creates a file, after
+ * @link was replaced by a FIFO.
+ */
+static bool replace_at_open(struct tool *t, const char *link, char **args)
+{
+	/* struct ptrace_syscall_info, which older glibc calls __ptrace_syscall_info */
+	struct {
+		__u8 op, pad[3];
+		__u32 arch;
+		__u64 ip, sp, nr, args[6];
+	} info;
+	bool replaced = false;
+	int status;
+
+	traced = true;
+	if (tool_start_to(t, NULL, false, args))
+		return false;
+	traced = false;
+	while (!replaced && waitpid(t->pid, &status, 0) == t->pid && WIFSTOPPED(status)) {
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, t->pid, sizeof(info), &info) > 0 &&
+		    info.op == PTRACE_SYSCALL_INFO_ENTRY && info.nr == SYS_openat &&
+		    (info.args[2] & (O_CREAT | O_EXCL)) == O_CREAT) {
+			replaced = !unlink(link) && !mkfifo(link, 0600);
+			ptrace(PTRACE_DETACH, t->pid, NULL, NULL);
+			break;
+		}
+		ptrace(PTRACE_SETOPTIONS, t->pid, NULL, PTRACE_O_TRACESYSGOOD);
+		ptrace(PTRACE_SYSCALL, t->pid, NULL, NULL);
+	}
+	return replaced;
+}
+
+/* A dangling link becomes a FIFO when its target is about to be made: it waits for no reader. */
+TEST_F(profile, replaced_output)
+{
+	char dir[PATH_MAX - 64], link[PATH_MAX - 32];
+	struct tool t;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(link, sizeof(link), "%s/link", dir);
+	ASSERT_EQ(0, symlink("out", link));
+	ASSERT_TRUE(replace_at_open(&t, link, ARGS("profile", "-d", "1", "-o", link)));
+	EXPECT_TRUE(ends_within(&t, 20)) TH_LOG("it waits for a reader");
+	/* If it does not end. */
+	kill(t.pid, SIGKILL);
+	EXPECT_EQ(FAILED, tool_end(&t)) TH_LOG("%s", t.errors);
+	EXPECT_NE(NULL, strstr(t.errors, link)) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(1, count_files(dir));
+	unlink(link);
+	rmdir(dir);
+}
+
 /* A file that another user made in a directory for all: its mode is not kept. */
 TEST_F(profile, file_of_others)
 {
@@ -8752,6 +9330,57 @@ TEST_F(profile, second_interrupt)
 	rmdir(dir);
 }
 
+/* Files are looked up in the order of their samples, as the time for all of them has a limit. */
+TEST_F(profile, frequent_files_first)
+{
+	/* Neither in the order of the files, nor in the reverse one. */
+	static const double seconds[] = { 0.5, 3, 1.5 };
+	char dir[PATH_MAX - 64], asked[PATH_MAX], order[PATH_MAX - 32], then[PATH_MAX + 32];
+	char file[ARRAY_LEN(seconds)][PATH_MAX - 32], id[ARRAY_LEN(seconds)][41], *text;
+	const char *at[ARRAY_LEN(seconds)];
+	struct tool t;
+	int fd, i;
+	pid_t pid;
+
+	ASSERT_EQ(0, scratch_dir(dir, sizeof(dir)));
+	snprintf(order, sizeof(order), "%s/order", dir);
+	snprintf(then, sizeof(then), "echo $2 >>'%s'\nexit 1", order);
+	ASSERT_EQ(0, fake_debuginfod(dir, asked, sizeof(asked), "*", then));
+	/* So that it does not wait for a reader. */
+	fd = open(asked, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-F", "199", "-d", "600",
+							 "--format", "json")));
+	ASSERT_TRUE(tool_says(&t, " Hz"));
+	for (i = 0; i < (int)ARRAY_LEN(seconds); i++) {
+		snprintf(file[i], sizeof(file[i]), "%s/file%d", dir, i);
+		ASSERT_EQ(0, copy_file("/proc/self/exe", file[i]));
+		ASSERT_EQ(0, flip_build_id(file[i], i + 1));
+		pid = spawn_spinner(file[i], 0);
+		EXPECT_TRUE(wait_for_cpu_time(pid, seconds[i]));
+		end_process(pid);
+		unlink(file[i]);
+	}
+	kill(t.pid, SIGINT);
+	EXPECT_EQ(OK, tool_end(&t));
+	text = contents_of(order);
+	ASSERT_NE(NULL, text);
+	for (i = 0; i < (int)ARRAY_LEN(seconds); i++) {
+		json_build_id(t.out, file[i], id[i]);
+		ASSERT_NE(0, *id[i]) TH_LOG("file %d: %s", i, t.errors);
+		at[i] = strstr(text, id[i]);
+		ASSERT_NE(NULL, at[i]) TH_LOG("file %d: %s", i, text);
+	}
+	EXPECT_LT(at[1], at[2]);
+	EXPECT_LT(at[2], at[0]);
+	free(text);
+	tool_free(&t);
+	close(fd);
+	unlink(order);
+	end_debuginfod(dir);
+	rmdir(dir);
+}
+
 /* A parent of the tool ignores SIGCHLD: the result of debuginfod-find is still used. */
 TEST_F(profile, sigchld_ignored)
 {
@@ -8978,6 +9607,15 @@ TEST_F(profile, cgroup)
 	tool_free(&t);
 	end_process(in);
 	end_process(out);
+	/* One that cannot be looked up may exist. */
+	EXPECT_EQ(0, fchmod(cgroup, 0700));
+	keep_caps = 1ULL << CAP_BPF | 1ULL << CAP_PERFMON | 1ULL << CAP_SYS_ADMIN;
+	EXPECT_EQ(0, tool_start_to(&t, NULL, true, ARGS("profile", "-d", "1", "-G",
+							"bpfprov_cli_profile/child")));
+	EXPECT_EQ(CAP, tool_end(&t));
+	EXPECT_NE(NULL, strstr(t.errors, strerror(EACCES))) TH_LOG("%s", t.errors);
+	tool_free(&t);
+	EXPECT_EQ(0, fchmod(cgroup, 0755));
 	close(cgroup);
 	cgroup_leave("bpfprov_cli_profile");
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("profile", "-G", "there/is/none")));

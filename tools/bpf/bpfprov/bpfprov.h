@@ -102,8 +102,8 @@ int finish_output(FILE *f, const char *name);
 
 /*
  * Open the cgroup @name, a path below /sys/fs/cgroup or, if it begins with "/" or ".", one of its
- * own in the first place, and store the path in @path. Returns a descriptor, or -1
- * after printing the reason: the root cgroup is refused.
+ * own in the first place, and store the path in @path. Returns a descriptor, or a negative exit
+ * code after printing the reason: the root cgroup is refused.
  */
 int open_cgroup(const char *name, char *path, size_t size);
 

@@ -316,6 +316,11 @@ static int say_errno(const char *path)
 	return is_denied(err) ? BPFPROV_CAP : BPFPROV_FAILED;
 }
 
+static bool is_own(const struct stat *st)
+{
+	return !st->st_uid || st->st_uid == geteuid();
+}
+
 /*
  * Is it safe from other users? A BPF file system can be writable for all. Then any task could
  * make CONFINE_DIR first, and unlink the hooks that are pinned there. Returns 0 if it is safe
@@ -327,11 +332,47 @@ static int check_safe(const char *dir, bool sticky)
 
 	if (lstat(dir, &st))
 		return errno == ENOENT ? 0 : say_errno(dir);
-	if (S_ISDIR(st.st_mode) && (!st.st_uid || st.st_uid == geteuid()) &&
+	if (S_ISDIR(st.st_mode) && is_own(&st) &&
 	    (!(st.st_mode & 022) || (sticky && st.st_mode & S_ISVTX)))
 		return 0;
-	say("%s: other users can change it, and detach the hooks: remove it", dir);
+	if (S_ISDIR(st.st_mode))
+		say("%s: other users can change it, and detach the hooks: %s", dir,
+		    sticky ? "mount it with mode=0700" : "remove it");
+	else
+		say("%s: this is not a directory: remove it", dir);
 	return BPFPROV_FAILED;
+}
+
+/*
+ * Likewise for the directory of a cgroup. Others may have made it, or pins in it, while the
+ * directory above was not safe. That one is safe now, and locked: if this one is safe too, nobody
+ * else can replace it, or what it has. Call this before anything in it is used.
+ */
+static int check_pins(const char *dir)
+{
+	int rc = check_safe(dir, false);
+	struct dirent *e;
+	struct stat st;
+	DIR *d;
+
+	if (rc)
+		return rc;
+	d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? 0 : say_errno(dir);
+	while (!rc && (e = readdir(d))) {
+		if (*e->d_name == '.')
+			continue;
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW)) {
+			rc = say_errno(dir);
+		} else if (!S_ISREG(st.st_mode) || !is_own(&st)) {
+			say("%s: another user has made \"%s\" in it: remove this directory", dir,
+			    e->d_name);
+			rc = BPFPROV_FAILED;
+		}
+	}
+	closedir(d);
+	return rc;
 }
 
 /*
@@ -426,19 +467,30 @@ static int make_policy_map(const struct policy *p)
 	return fd;
 }
 
+/* Is it such a map? The kernel reads as many bytes of a key, and writes as many of a value. */
+static bool is_like(int fd, __u32 type, __u32 value_size)
+{
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info);
+
+	return !bpf_map_get_info_by_fd(fd, &info, &len) && info.type == type &&
+	       info.key_size == sizeof(__u32) && info.value_size == value_size;
+}
+
 /* Read the current policy. The error is -EPROTO if another version of this program made it. */
 static int read_policy(int policies, struct policy *p)
 {
-	struct bpf_map_info info = {};
-	__u32 len = sizeof(info), zero = 0, id;
+	__u32 zero = 0, id;
 	int fd, err = 0;
 
+	if (!is_like(policies, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(id)))
+		return -EPROTO;
 	if (bpf_map_lookup_elem(policies, &zero, &id))
 		return -errno;
 	fd = bpf_map_get_fd_by_id(id);
 	if (fd < 0)
 		return -errno;
-	if (bpf_map_get_info_by_fd(fd, &info, &len) || info.value_size != sizeof(*p) ||
+	if (!is_like(fd, BPF_MAP_TYPE_ARRAY, sizeof(*p)) ||
 	    bpf_map_lookup_elem(fd, &zero, p) || p->version != POLICY_VERSION)
 		err = -EPROTO;
 	close(fd);
@@ -792,26 +844,28 @@ static int policy_in(const char *dir, struct policy *p)
 
 /*
  * Call @fn for each confined cgroup, until it returns a value other than 0. Returns this value,
- * or an exit code after printing why they cannot be read.
+ * or an exit code after printing why they cannot be read. @lock is -1 if there is no directory:
+ * one that was made since then was not checked.
  */
-static int each_confined(int (*fn)(void *ctx, const char *dir, const char *id), void *ctx)
+static int each_confined(int lock, int (*fn)(void *ctx, const char *dir, const char *id), void *ctx)
 {
 	char dir[DIR_SIZE];
 	struct dirent *e;
 	int rc = 0;
 	DIR *d;
 
+	if (lock < 0)
+		return 0;
 	d = opendir(CONFINE_DIR);
-	if (!d && errno != ENOENT)
+	if (!d)
 		return say_errno(CONFINE_DIR);
-	while (d && !rc && (e = readdir(d))) {
+	while (!rc && (e = readdir(d))) {
 		if (*e->d_name < '0' || *e->d_name > '9')
 			continue;
 		snprintf(dir, sizeof(dir), CONFINE_DIR "/%.20s", e->d_name);
 		rc = fn(ctx, dir, e->d_name);
 	}
-	if (d)
-		closedir(d);
+	closedir(d);
 	return rc;
 }
 
@@ -861,6 +915,9 @@ static int check_other(void *ctx, const char *dir, const char *id)
 	enum state state;
 	int err;
 
+	err = check_pins(dir);
+	if (err)
+		return err;
 	err = policy_in(dir, &other);
 	if (err)
 		return err == -EPROTO ? check_other_version(path, id) : 0;
@@ -918,7 +975,7 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	struct hook hooks[HOOKS];
 	struct confine_bpf *skel;
 	struct kernel kernel;
-	bool missing = false;
+	bool missing = false, made = false;
 	sigset_t signals;
 	size_t i;
 
@@ -938,15 +995,15 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	if (rc)
 		return rc;
 	block_signals(&signals);
-	rc = each_confined(check_other, (void *)path);
+	rc = each_confined(lock, check_other, (void *)path);
 	if (rc)
 		goto close_lock;
-	if (mkdir(dir, 0700) && errno != EEXIST) {
+	made = !mkdir(dir, 0700);
+	if (!made && errno != EEXIST) {
 		rc = say_errno(dir);
 		goto close_lock;
 	}
-	/* It may have been made while the directory above was not safe. */
-	rc = check_safe(dir, false);
+	rc = check_pins(dir);
 	if (rc)
 		goto close_lock;
 	rc = BPFPROV_FAILED;
@@ -1075,6 +1132,9 @@ destroy:
 		if (fds[i] >= 0)
 			close(fds[i]);
 close_lock:
+	/* It can be one that is still empty, which would be shown as a policy. */
+	if (rc && made)
+		rmdir(dir);
 	close(lock);
 	/* A signal may end it before they are printed, but only if the reader is slow. */
 	if (poll(&(struct pollfd){ STDERR_FILENO, POLLOUT }, 1, 0) > 0)
@@ -1083,9 +1143,9 @@ close_lock:
 	release_messages();
 	if (rc)
 		return rc;
-	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
 	if (!env.self)
 		say("lasts until the cgroup is removed (systemd: when the unit stops); %s", REMAKE);
+	print_other_sockets(stderr, "bpfprov confine: keeps another address: ", path, p);
 	return BPFPROV_OK;
 }
 
@@ -1103,27 +1163,53 @@ static void print_ip(FILE *f, const __u32 ip[4])
 struct show {
 	FILE *f;
 	int rc;
-	/* The policies whose sockets are listed, and where in the text. */
-	struct {
-		struct policy policy;
-		size_t at;
-	} *lists;
+	/* The policies whose sockets are listed. */
+	struct policy *lists;
 	size_t count;
 };
 
-/* The list of sockets takes as long as a task wants: make it later, without the lock. */
+/*
+ * A task of one of these cgroups can delay the list of sockets: make it later, without the lock,
+ * after all policies have been printed.
+ */
 static void list_later(struct show *s, const struct policy *p)
 {
 	void *lists = reallocarray(s->lists, s->count + 1, sizeof(*s->lists));
 
-	if (!lists || fflush(s->f)) {
+	if (!lists) {
 		say("%s: %s", p->cgroup, strerror(ENOMEM));
 		s->rc = BPFPROV_FAILED;
 		return;
 	}
 	s->lists = lists;
-	s->lists[s->count].policy = *p;
-	s->lists[s->count++].at = ftell(s->f);
+	s->lists[s->count++] = *p;
+}
+
+/* With the path of the cgroup, if other policies have been printed. */
+static int list_sockets(const struct policy *p, bool with_path)
+{
+	char *lines = NULL;
+	size_t size = 0;
+	FILE *f;
+	int err;
+
+	f = open_memstream(&lines, &size);
+	if (!f) {
+		say("%s: %s", p->cgroup, strerror(errno));
+		return -1;
+	}
+	print_other_sockets(f, "  other-address ", p->cgroup, p);
+	err = finish_output(f, "the list of sockets");
+	if (!err && size && with_path) {
+		fputs(colour(stdout, BOLD), stdout);
+		print_clean(stdout, p->cgroup);
+		printf("%s: sockets with another address\n", colour(stdout, PLAIN));
+	}
+	if (!err)
+		fwrite(lines, 1, size, stdout);
+	fflush(stdout);
+	free(lines);
+	return err;
 }
 
 static int show_dir(void *ctx, const char *dir, const char *id)
@@ -1136,10 +1222,15 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 	__u32 i;
 	int err;
 
+	if (check_pins(dir)) {
+		s->rc = BPFPROV_FAILED;
+		return 0;
+	}
 	err = policy_in(dir, &p);
 	if (err) {
 		say("cgroup %s: its policy cannot be read: %s", id,
-		    err == -EPROTO ? "another version of this program made it" : strerror(-err));
+		    err == -EPROTO ? "another version of this program made it: --remove it" :
+		    strerror(-err));
 		s->rc = BPFPROV_FAILED;
 		return 0;
 	}
@@ -1218,7 +1309,7 @@ static int show_dir(void *ctx, const char *dir, const char *id)
 static int show(int lock, const char *dir, const char *id)
 {
 	struct show s = { .rc = BPFPROV_OK };
-	size_t size = 0, at = 0, i;
+	size_t size = 0, i;
 	char *text = NULL;
 
 	s.f = open_memstream(&text, &size);
@@ -1227,19 +1318,18 @@ static int show(int lock, const char *dir, const char *id)
 	else if (dir)
 		show_dir(&s, dir, id);
 	else
-		s.rc = each_confined(show_dir, &s) ?: s.rc;
+		s.rc = each_confined(lock, show_dir, &s) ?: s.rc;
 	if (lock >= 0)
 		close(lock);
 	release_messages();
 	if (!s.f || finish_output(s.f, "the policies")) {
 		s.rc = BPFPROV_FAILED;
 	} else {
-		for (i = 0; i < s.count; at = s.lists[i++].at) {
-			fwrite(text + at, 1, s.lists[i].at - at, stdout);
-			print_other_sockets(stdout, "  other-address ", s.lists[i].policy.cgroup,
-					    &s.lists[i].policy);
-		}
-		fwrite(text + at, 1, size - at, stdout);
+		fwrite(text, 1, size, stdout);
+		fflush(stdout);
+		for (i = 0; i < s.count; i++)
+			if (list_sockets(&s.lists[i], !dir))
+				s.rc = BPFPROV_FAILED;
 	}
 	free(s.lists);
 	free(text);
@@ -1251,8 +1341,8 @@ static int was_confined(void *ctx, const char *dir, const char *id)
 {
 	struct policy p;
 
-	return !policy_in(dir, &p) && !strcmp(p.cgroup, ctx) && state_of(dir, id, &p) == REMADE ?
-	       -1 : 0;
+	return !check_pins(dir) && !policy_in(dir, &p) && !strcmp(p.cgroup, ctx) &&
+	       state_of(dir, id, &p) == REMADE ? -1 : 0;
 }
 
 /* The path of this process's cgroup, without the child in which systemd starts helpers. */
@@ -1307,38 +1397,39 @@ static bool is_member(int cgroup)
 }
 
 /*
- * Find the cgroup @env.cgroup: its path, ID and directory. Returns a descriptor; -1 if it
- * was given as the ID of a confined cgroup, which may have been removed; or -2 after
- * printing the reason.
+ * Find the cgroup @env.cgroup: its path, ID and directory, and a descriptor in @cgroup: -1 if it
+ * was given as the ID of a confined cgroup, which may have been removed. Returns 0, or an exit
+ * code after printing the reason.
  */
-static int find_cgroup(char *path, size_t size, char *dir, size_t dir_size, char *id,
+static int find_cgroup(int *cgroup, char *path, size_t size, char *dir, size_t dir_size, char *id,
 		       size_t id_size)
 {
 	const char *name = env.cgroup, *digits = name;
 	struct stat st;
-	int cgroup;
+	int rc;
 
 	if (!strncmp(name, "id:", 3))
 		digits = name + 3;
 	snprintf(id, id_size, "%.20s", digits);
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
-	if (*digits && !digits[strspn(digits, "0123456789")] && !access(dir, F_OK)) {
+	if (*digits && !digits[strspn(digits, "0123456789")] && !lstat(dir, &st)) {
 		snprintf(path, size, CGROUPFS "/%s", name);
 		/* A cgroup's name can consist of digits. */
+		*cgroup = -1;
 		if (digits != name || access(path, F_OK))
-			return -1;
+			return 0;
 	}
-	cgroup = open_cgroup(name, path, size);
-	if (cgroup < 0)
-		return -2;
-	if (path_of(cgroup, path, size) || fstat(cgroup, &st)) {
-		say("%s: %s", name, strerror(errno));
-		close(cgroup);
-		return -2;
+	*cgroup = open_cgroup(name, path, size);
+	if (*cgroup < 0)
+		return -*cgroup;
+	if (path_of(*cgroup, path, size) || fstat(*cgroup, &st)) {
+		rc = say_errno(name);
+		close(*cgroup);
+		return rc;
 	}
 	snprintf(id, id_size, "%llu", (unsigned long long)st.st_ino);
 	snprintf(dir, dir_size, CONFINE_DIR "/%s", id);
-	return cgroup;
+	return 0;
 }
 
 int cmd_confine(int argc, char **argv)
@@ -1357,6 +1448,8 @@ int cmd_confine(int argc, char **argv)
 	char path[CGROUP_PATH], own[CGROUP_PATH], dir[DIR_SIZE], id[24];
 	int cgroup, lock, rc;
 	sigset_t signals;
+	struct stat st;
+	bool again;
 
 	parse_args(&argp, argc, argv);
 	if (!have_caps(caps))
@@ -1376,9 +1469,9 @@ int cmd_confine(int argc, char **argv)
 	if (!env.cgroup)
 		return lock_all(false, &lock) ?: show(lock, NULL, NULL);
 
-	cgroup = find_cgroup(path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
-	if (cgroup == -2)
-		return BPFPROV_GONE;
+	rc = find_cgroup(&cgroup, path, sizeof(path), dir, sizeof(dir), id, sizeof(id));
+	if (rc)
+		return rc;
 	if (env.self && !is_member(cgroup)) {
 		say("this process is not in %s: " CGROUPFS
 		    " has another root than its cgroup namespace", path);
@@ -1400,15 +1493,22 @@ int cmd_confine(int argc, char **argv)
 	rc = lock_all(false, &lock);
 	if (rc)
 		return rc;
-	if (lock < 0 || access(dir, F_OK)) {
+	if (lock < 0 || (lstat(dir, &st) && errno == ENOENT)) {
+		again = cgroup >= 0 && each_confined(lock, was_confined, path) < 0;
 		if (lock >= 0)
 			close(lock);
 		release_messages();
-		if (cgroup >= 0 && each_confined(was_confined, path) < 0)
+		if (again)
 			say("%s is not confined: it was made again since; %s", env.cgroup, REMAKE);
 		else
 			say("%s is not confined", env.cgroup);
 		return BPFPROV_GONE;
+	}
+	rc = check_pins(dir);
+	if (rc) {
+		close(lock);
+		release_messages();
+		return rc;
 	}
 	if (env.show)
 		return show(lock, dir, id);

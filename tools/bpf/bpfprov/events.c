@@ -190,8 +190,10 @@ static void print_json(const struct event *e, const char *comm)
 		printf(",\"addr\":\"0x%" PRIx64 "\"", t->addr);
 	if (t->addr && known_len(t))
 		printf(",\"len\":%u", known_len(t));
-	printf(",\"name\":");
-	json_string(stdout, t->name);
+	if (*t->name) {
+		printf(",\"name\":");
+		json_string(stdout, t->name);
+	}
 	if (e->what == LOADED && t->sub_cnt)
 		printf(",\"uid\":%u", t->uid);
 	if (e->has_pid) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "apart.h"
@@ -193,7 +194,7 @@ struct reply {
 struct processes {
 	struct {
 		int pid;	/* 0: free */
-		uint64_t start;
+		int pidfd;	/* -1: it had ended by then, or there is none */
 	} list[MAX_PROCESSES];
 	size_t next;		/* the oldest of these, or a free one */
 };
@@ -244,48 +245,35 @@ static void serve(int fd, void *ctx)
 	}
 }
 
-/* When the process began, in clock ticks; 0: it has ended. */
-static uint64_t start_of(int pid)
-{
-	char path[32], line[512], *p;
-	uint64_t start = 0;
-	int field;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	line[fread(line, 1, sizeof(line) - 1, f)] = 0;
-	/* The name is in parentheses, and can have any character. */
-	p = strrchr(line, ')');
-	for (field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	if (p)
-		start = strtoull(p + 1, NULL, 10);
-	fclose(f);
-	return start;
-}
-
+/*
+ * Is @pid one of these, and not a later process with the same PID? The start time in /proc would
+ * tell, but a process can keep anyone waiting for good that reads it: only a child may do that.
+ */
 static bool is_among(const struct processes *p, int pid)
 {
-	uint64_t start;
 	size_t i;
 
 	for (i = 0; i < MAX_PROCESSES; i++) {
 		if (!pid || p->list[i].pid != pid)
 			continue;
-		start = start_of(pid);
-		if (!start || start == p->list[i].start)
+		if ((p->list[i].pidfd >= 0 && !has_ended(p->list[i].pidfd)) || process_ended(pid))
 			return true;
 	}
 	return false;
 }
 
+static void forget(struct processes *p, size_t i)
+{
+	if (p->list[i].pid && p->list[i].pidfd >= 0)
+		close(p->list[i].pidfd);
+	p->list[i].pid = 0;
+}
+
 static void remember(struct processes *p, int pid)
 {
+	forget(p, p->next);
 	p->list[p->next].pid = pid;
-	p->list[p->next].start = start_of(pid);
+	p->list[p->next].pidfd = syscall(SYS_pidfd_open, pid, 0);
 	p->next = (p->next + 1) % MAX_PROCESSES;
 }
 
@@ -880,7 +868,13 @@ out:
 
 void frames_end(void)
 {
+	size_t i;
+
 	apart_end(&lookups.apart);
+	for (i = 0; i < MAX_PROCESSES; i++) {
+		forget(&lookups.given_up, i);
+		forget(&lookups.in_vain, i);
+	}
 }
 
 static double seconds_of(int who)

@@ -172,9 +172,13 @@ static FILE *open_output(char *temp, size_t size, bool *is_new)
 	err = errno;
 	/* A symbolic link to a file that does not exist yet. */
 	if (old < 0 && err == ENOENT && !lstat(env.output, &st)) {
-		old = open(env.output, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-		if (old < 0) {
-			say("%s: %s", env.output, strerror(errno));
+		/* By now it can lead to anything, as to a FIFO that has no reader. */
+		old = open(env.output, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+			   0600);
+		if (old < 0 || fstat(old, &st) || !S_ISREG(st.st_mode)) {
+			say("%s: %s", env.output, old < 0 ? strerror(errno) : "it was replaced");
+			if (old >= 0)
+				close(old);
 			return NULL;
 		}
 		created = true;
@@ -462,7 +466,7 @@ static int run(FILE *out, char *temp, int pidfd)
 	if (env.cgroup) {
 		cgroup = open_cgroup(env.cgroup, path, sizeof(path));
 		if (cgroup < 0)
-			return BPFPROV_GONE;
+			return -cgroup;
 	}
 	skel = profile_bpf__open();
 	if (!skel) {

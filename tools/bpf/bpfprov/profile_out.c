@@ -80,12 +80,15 @@ static void name_frame(struct frame *f)
 /* Documented in bpfprov.8: seconds for all names. */
 #define TIME_NAMES	600
 
-/* Frequent ones first: there is a limit of time for a file. */
+/* Frequent ones first: there are limits of time, for a file and for all of them. */
 static int by_binary(const void *a, const void *b)
 {
 	const struct frame *x = &data.frames[*(const uint32_t *)a];
 	const struct frame *y = &data.frames[*(const uint32_t *)b];
+	uint64_t m = *binary_samples(x->binary), n = *binary_samples(y->binary);
 
+	if (m != n)
+		return m > n ? -1 : 1;
 	if (x->binary != y->binary)
 		return x->binary < y->binary ? -1 : 1;
 	return x->count > y->count ? -1 : x->count < y->count;
@@ -143,14 +146,15 @@ static void set_name(struct frame *f, const struct result *r)
 
 /*
  * Files are read in a child process, which may be killed: then the file at hand is given up,
- * and another child continues with the next one. The limit of time is for all frames of a file:
- * each of them can take seconds if it has millions of symbols.
+ * and another child continues with the next one, or with this one again if it hung in a process
+ * that mapped it: not without end, as that process is avoided from then on. The limit of time is
+ * for all frames of a file: each of them can take seconds if it has millions of symbols.
  */
 static void name_user(const uint32_t *order, size_t count)
 {
 	static struct result r;
 	struct job j = { .order = order, .count = count };
-	bool tty = isatty(STDERR_FILENO);
+	bool tty = isatty(STDERR_FILENO), hasty;
 	enum outcome rest = NOT_LOOKED_UP;
 	struct binary *costly, *last = NULL;
 	struct apart a = {
@@ -162,6 +166,7 @@ static void name_user(const uint32_t *order, size_t count)
 	ssize_t len;
 	int err;
 
+	binary_watch();
 	while (j.at < count && !interrupted()) {
 		if (clock_ns(CLOCK_MONOTONIC) >= a.end) {
 			rest = OVER_LIMIT;
@@ -175,6 +180,8 @@ static void name_user(const uint32_t *order, size_t count)
 			break;
 		}
 		begin = j.at;
+		/* Not reading a file in a tenth of a second is no reason to do without others. */
+		hasty = apart_is_short(&a);
 		len = 0;
 		while (j.at < count) {
 			f = &data.frames[order[j.at]];
@@ -194,6 +201,9 @@ static void name_user(const uint32_t *order, size_t count)
 			break;
 		/* It has ended after a file. */
 		if (!len && j.at > begin)
+			continue;
+		if (len < 0 && j.at < count &&
+		    binary_avoid(data.frames[order[j.at]].binary, !hasty))
 			continue;
 		for (costly = j.at < count ? data.frames[order[j.at]].binary : NULL;
 		     j.at < count && data.frames[order[j.at]].binary == costly; j.at++)
@@ -216,6 +226,7 @@ static void name_all(void)
 		late |= is_of_module(&data.frames[i]);
 		if (data.frames[i].kind != USER)
 			continue;
+		*binary_samples(data.frames[i].binary) += data.frames[i].count;
 		data.frames[i].outcome = NOT_STARTED;
 		if (order)
 			order[user++] = i;

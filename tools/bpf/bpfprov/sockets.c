@@ -7,6 +7,10 @@
  * are found as descriptors of the cgroup's processes. It dumps one network namespace: dump
  * those of this program and of all processes of the cgroup. Each thread can have its own
  * descriptors and namespace.
+ *
+ * A process can make all of these reads wait, without end: in execve(), while a task with the
+ * same memory waits for a FUSE server in mmap(). So a child process reads them, which is killed
+ * and replaced if it takes too long for one of them.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -28,6 +32,7 @@
 #include <unistd.h>
 
 #include "bpfprov.h"
+#include "apart.h"
 #include "confine.h"
 #include "sockets.h"
 
@@ -71,6 +76,35 @@ static struct {
 	int err;		/* the first error of anything else */
 } list;
 
+/* From the child process, as soon as it has them: the rest may be lost. */
+struct message {
+	enum { NETNS, OWNERS, OTHERS, END } kind;
+	__u32 count;
+	union {
+		ino_t netns;			/* before its sockets, so that none comes twice */
+		struct owner owners[512];
+		struct other others[128];
+		struct {			/* of a process */
+			unsigned int unlisted;
+			int failed, err;
+		} end;
+	};
+};
+
+/* The processes that a child reads. */
+struct batch {
+	const int *ids;
+	size_t count, next;
+	bool threaded;
+};
+
+/* Of all cgroups: for how long it has waited in vain, and the children it could not kill. */
+static struct apart apart;
+
+/* In the child: where messages go, and those of descriptors that were not sent yet. */
+static int child_fd = -1;
+static struct message descriptors, sockets;
+
 static int dump_all(void);
 
 static void *resize(void *array, size_t size)
@@ -97,8 +131,33 @@ static int unless_gone(int err)
 	return err == ENOENT || err == ESRCH ? 0 : err;
 }
 
+/* In the child: the parent, which takes them at once, may have been killed. */
+static void send_message(const struct message *m, size_t size)
+{
+	if (send(child_fd, m, size, MSG_NOSIGNAL) != (ssize_t)size)
+		_exit(1);
+}
+
+static void send_owners(void)
+{
+	if (descriptors.count)
+		send_message(&descriptors, offsetof(struct message, owners[descriptors.count]));
+	descriptors.count = 0;
+}
+
+static void send_others(void)
+{
+	if (sockets.count)
+		send_message(&sockets, offsetof(struct message, others[sockets.count]));
+	sockets.count = 0;
+}
+
 static void remember_netns(ino_t inode)
 {
+	struct message m = { .kind = NETNS, .netns = inode };
+
+	if (child_fd >= 0)
+		send_message(&m, offsetof(struct message, netns) + sizeof(m.netns));
 	list.netns = grow(list.netns, list.netns_cnt, sizeof(*list.netns));
 	list.netns[list.netns_cnt++] = inode;
 }
@@ -211,6 +270,20 @@ static void add_owner(__u32 inode, int pid)
 	list.owners[list.owner_cnt++] = (struct owner){ .inode = inode, .pid = pid };
 }
 
+static void send_owner(__u32 inode, int pid)
+{
+	descriptors.kind = OWNERS;
+	descriptors.owners[descriptors.count++] = (struct owner){ .inode = inode, .pid = pid };
+	if (descriptors.count == ARRAY_LEN(descriptors.owners))
+		send_owners();
+}
+
+static void add_other(const struct other *other)
+{
+	list.others = grow(list.others, list.other_cnt, sizeof(*list.others));
+	list.others[list.other_cnt++] = *other;
+}
+
 /* Returns 0, or an error, as do those below. */
 static int add_descriptors(const char *path, int pid)
 {
@@ -234,10 +307,11 @@ static int add_descriptors(const char *path, int pid)
 		}
 		target[len] = 0;
 		if (sscanf(target, "socket:[%u]", &inode) == 1)
-			add_owner(inode, pid);
+			send_owner(inode, pid);
 	}
 	err = err ?: unless_gone(errno);
 	closedir(d);
+	send_owners();
 	return err;
 }
 
@@ -306,27 +380,101 @@ static int read_ids(const char *path, const char *name, int **ids, size_t *cnt)
 	return err;
 }
 
+/* In the child. */
+static void read_batch(int fd, void *ctx)
+{
+	const struct batch *b = ctx;
+	struct message m;
+	size_t i;
+	int id;
+
+	child_fd = fd;
+	for (i = b->next; i < b->count; i++) {
+		list.err = 0;
+		list.unlisted = 0;
+		id = b->ids[i];
+		memset(&m, 0, sizeof(m));
+		m.kind = END;
+		/* 0: in another PID namespace */
+		m.end.failed = id <= 0 ? ESRCH : b->threaded ? add_task(id, id) : add_process(id);
+		m.end.err = list.err;
+		m.end.unlisted = list.unlisted;
+		send_message(&m, offsetof(struct message, end) + sizeof(m.end));
+	}
+}
+
+static void add_failed(size_t count, int err)
+{
+	list.failed += count;
+	list.reason = list.reason ?: err;
+}
+
+static void take_message(struct batch *b, const struct message *m)
+{
+	__u32 i;
+
+	switch (m->kind) {
+	case NETNS:
+		remember_netns(m->netns);
+		break;
+	case OWNERS:
+		for (i = 0; i < m->count; i++)
+			add_owner(m->owners[i].inode, m->owners[i].pid);
+		break;
+	case OTHERS:
+		for (i = 0; i < m->count; i++)
+			add_other(&m->others[i]);
+		break;
+	case END:
+		b->next++;
+		if (m->end.failed)
+			add_failed(1, m->end.failed);
+		list.err = list.err ?: m->end.err;
+		list.unlisted |= m->end.unlisted;
+	}
+}
+
+static void add_batch(struct batch *b)
+{
+	struct message m;
+	ssize_t len;
+	int err;
+
+	while (b->next < b->count) {
+		err = apart_start(&apart, read_batch, b);
+		if (err) {
+			add_failed(b->count - b->next, -err);
+			return;
+		}
+		do {
+			len = apart_receive(&apart, &m, sizeof(m));
+			if (len > 0)
+				take_message(b, &m);
+		} while (len > 0 && b->next < b->count);
+		apart_end(&apart);
+		if (b->next < b->count) {
+			add_failed(1, len < 0 ? ETIMEDOUT : ECHILD);
+			b->next++;
+		}
+	}
+}
+
 static int add_cgroup(const char *path, __u64 id)
 {
-	int *ids = NULL, err, e;
-	size_t i, cnt = 0;
-	bool threaded;
+	struct batch b = {};
+	int *ids = NULL, err;
+	size_t cnt = 0;
 
 	list.cgroups = grow(list.cgroups, list.cgroup_cnt, sizeof(*list.cgroups));
 	list.cgroups[list.cgroup_cnt++] = id;
 	err = read_ids(path, "cgroup.procs", &ids, &cnt);
 	/* In a threaded cgroup, it cannot be read. */
-	threaded = !cnt;
-	if (threaded)
+	b.threaded = !cnt;
+	if (b.threaded)
 		err = read_ids(path, "cgroup.threads", &ids, &cnt);
-	for (i = 0; i < cnt; i++) {
-		/* 0: in another PID namespace */
-		e = ids[i] <= 0 ? ESRCH : threaded ? add_task(ids[i], ids[i]) : add_process(ids[i]);
-		if (e) {
-			list.failed++;
-			list.reason = list.reason ?: e;
-		}
-	}
+	b.ids = ids;
+	b.count = cnt;
+	add_batch(&b);
 	free(ids);
 	/* ENODEV: it was removed. */
 	return err == ENODEV ? 0 : err;
@@ -497,6 +645,7 @@ static void one_socket(const struct protocol *protocol, const struct inet_diag_m
 	struct ip ip = ip_of(msg->idiag_family, msg->id.idiag_src);
 	struct rtattr *a = (void *)(msg + 1), *addrs = NULL;
 	struct sockaddr_storage addr;
+	struct other other;
 	__u64 cgroup = 0;
 	size_t i;
 
@@ -521,11 +670,18 @@ static void one_socket(const struct protocol *protocol, const struct inet_diag_m
 	/* Raw sockets can be used without an address. */
 	if (is_allowed(&ip, msg) || (protocol->number == IPPROTO_RAW && is_any(&ip)))
 		return;
-	list.others = grow(list.others, list.other_cnt, sizeof(*list.others));
-	list.others[list.other_cnt++] = (struct other){
+	other = (struct other){
 		.protocol = protocol, .cgroup = cgroup, .ip = ip,
 		.inode = msg->idiag_inode, .port = msg->id.idiag_sport,
 	};
+	if (child_fd < 0) {
+		add_other(&other);
+		return;
+	}
+	sockets.kind = OTHERS;
+	sockets.others[sockets.count++] = other;
+	if (sockets.count == ARRAY_LEN(sockets.others))
+		send_others();
 }
 
 /* Returns 0, or an error. */
@@ -599,6 +755,7 @@ static int dump_all(void)
 				list.unlisted |= 1U << i;
 		}
 	close(fd);
+	send_others();
 	return err;
 }
 
@@ -618,28 +775,34 @@ static void say_unlisted(void)
 		    colour(stderr, YELLOW), colour(stderr, PLAIN), names);
 }
 
+static const char *failed_reason(void)
+{
+	if (list.reason == ETIMEDOUT)
+		return "reading them took too long";
+	if (list.reason == ECHILD)
+		return "the child process has ended, as with too few open files";
+	return strerror(list.reason);
+}
+
 void print_other_sockets(FILE *f, const char *prefix, const char *cgroup,
 			 const struct policy *policy)
 {
 	struct stat st;
-	int self, err;
 	size_t i;
+	int err;
 
 	list.f = f;
 	list.prefix = prefix;
 	list.policy = policy;
-	self = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (self < 0 || fstat(self, &st)) {
+	if (stat("/proc/self/ns/net", &st)) {
 		list.err = errno;
 	} else {
 		/* Dump it last: sockets of other cgroups can be passed in meanwhile. */
 		remember_netns(st.st_ino);
 		add_cgroups(cgroup);
-		err = setns(self, CLONE_NEWNET) ? errno : dump_all();
+		err = dump_all();
 		list.err = list.err ?: err;
 	}
-	if (self >= 0)
-		close(self);
 	sort_owners();
 	for (i = 0; i < list.other_cnt; i++)
 		print_socket(&list.others[i]);
@@ -649,7 +812,7 @@ void print_other_sockets(FILE *f, const char *prefix, const char *cgroup,
 	if (list.failed)
 		say("%sreduced:%s sockets of %u process%s could not be listed: %s",
 		    colour(stderr, YELLOW), colour(stderr, PLAIN), list.failed,
-		    list.failed == 1 ? "" : "es", strerror(list.reason));
+		    list.failed == 1 ? "" : "es", failed_reason());
 	say_unlisted();
 	free(list.cgroups);
 	free(list.owners);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -30,7 +31,7 @@
 struct place {
 	char *path;
 	struct file_key key;		/* of the file at @path; ino 0: not known */
-	int pid;			/* -1: not known */
+	int pid;			/* -1: not known, or it hangs */
 };
 
 struct binary {
@@ -45,6 +46,8 @@ struct binary {
 	struct place places[3];
 	uint32_t number;		/* see binary_number() */
 	enum { UNTRIED, NOT_FOUND, NOT_READABLE, TOO_LARGE, FOUND } state;
+	bool hangs;			/* a process that mapped it does */
+	uint64_t samples;		/* see binary_samples() */
 };
 
 /* The file whose symbols are looked up. One at a time bounds memory and descriptors. */
@@ -65,6 +68,9 @@ static bool leaked;
 static struct binary *binaries[BUCKETS];
 static size_t count, path_bytes;
 static uint64_t dropped;
+
+/* The place that the child process looks at, or NULL: the parent reads it after the child hung. */
+static const struct place **at_place;
 
 /*
  * /proc does not show the inode's generation, which is 0 then: compare it only if both
@@ -212,6 +218,56 @@ void binary_id(const struct binary *b, char *hex, size_t size)
 		sprintf(hex + 2 * i, "%02x", b->id[i]);
 }
 
+uint64_t *binary_samples(struct binary *b)
+{
+	return &b->samples;
+}
+
+void binary_watch(void)
+{
+	void *page = mmap(NULL, sizeof(*at_place), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	at_place = page == MAP_FAILED ? NULL : page;
+}
+
+/*
+ * A process can keep anyone waiting for good that looks at it in /proc, and so can a file system.
+ * NULL: neither is looked at from here on.
+ */
+static void watch(const struct place *at)
+{
+	if (at_place)
+		__atomic_store_n(at_place, at, __ATOMIC_RELAXED);
+}
+
+bool binary_avoid(struct binary *b, bool everywhere)
+{
+	const struct place *at = at_place ? __atomic_load_n(at_place, __ATOMIC_RELAXED) : NULL;
+	struct binary *other;
+	size_t i, j;
+	int pid = -1;
+
+	/* The child could write anything there. */
+	for (i = 0; i < ARRAY_LEN(b->places); i++)
+		if (at == &b->places[i])
+			pid = at->pid;
+	if (pid <= 0)
+		return false;
+	/* It may have mapped many files, and each of them would take the time again. */
+	for (i = 0; i < BUCKETS; i++) {
+		for (other = binaries[i]; other; other = other->next) {
+			for (j = 0; j < ARRAY_LEN(other->places); j++) {
+				if (other->places[j].pid != pid || !(everywhere || other == b))
+					continue;
+				other->places[j].pid = -1;
+				other->hangs = true;
+			}
+		}
+	}
+	return true;
+}
+
 /*
  * Open @path, as open_file() does, if it is the file with the key @key, which may be NULL, and
  * has the build ID if there is one; else -1.
@@ -332,12 +388,17 @@ static int open_debug(struct binary *b, char *path, size_t size)
  */
 static bool are_here(const struct binary *b)
 {
+	bool here = true;
 	size_t i;
 
-	for (i = 0; i < ARRAY_LEN(b->places); i++)
-		if (b->places[i].path && b->places[i].pid > 0 && !is_path_here(b->places[i].pid))
-			return false;
-	return true;
+	for (i = 0; i < ARRAY_LEN(b->places) && here; i++) {
+		if (!b->places[i].path || b->places[i].pid <= 0)
+			continue;
+		watch(&b->places[i]);
+		here = is_path_here(b->places[i].pid);
+	}
+	watch(NULL);
+	return here;
 }
 
 /* Open the file that the process mapped at @at. Returns a descriptor and its path, or -1. */
@@ -347,6 +408,7 @@ static int find_mapped(struct binary *b, const struct place *at, char *path, siz
 
 	if (at->pid <= 0)
 		return -1;
+	watch(at);
 	snprintf(path, size, "%s", at->path);
 	fd = open_if_it(b, at->pid, path, at);
 	/* Deleted and still running. */
@@ -354,7 +416,10 @@ static int find_mapped(struct binary *b, const struct place *at, char *path, siz
 		snprintf(path, size, "/proc/%d/exe", live_thread(at->pid));
 		fd = open_if_it(b, 0, path, at);
 	}
-	return fd < 0 ? open_mapped(at->pid, b->id, !b->len) : fd;
+	if (fd < 0)
+		fd = open_mapped(at->pid, b->id, !b->len);
+	watch(NULL);
+	return fd;
 }
 
 /* Open the file, or its debug file. Returns a descriptor and its path, or -1. */
@@ -373,7 +438,9 @@ static int find_file(struct binary *b, char *path, size_t size)
 		if (!at->path || at->pid <= 0)
 			continue;
 		snprintf(path, size, "%s", at->path);
+		watch(at);
 		fd = open_if_it(b, 0, path, at);
+		watch(NULL);
 	}
 	if (fd >= 0 || !b->len)
 		return fd;
@@ -415,10 +482,14 @@ static int open_link(struct binary *b, const struct place *at, const char *link,
 
 	for (i = 0; fd < 0 && i < ARRAY_LEN(formats); i++) {
 		snprintf(path, size, formats[i], dir, at->path, link);
+		watch(at);
 		if (i && at->pid > 0)
 			fd = open_if(b, at->pid, path, NULL);
-		if (fd < 0 && (!i || (at->pid > 0 && are_here(b))))
+		if (fd < 0 && (!i || (at->pid > 0 && are_here(b)))) {
+			watch(i ? at : NULL);
 			fd = open_if(b, 0, path, NULL);
+		}
+		watch(NULL);
 		if (fd >= 0 && !b->len && !(is_elf(fd) && has_crc(fd, crc))) {
 			close(fd);
 			fd = -1;
@@ -536,6 +607,7 @@ static void open_current(struct binary *b)
 	current.binary = b;
 	if (b->state == UNTRIED)
 		b->state = NOT_FOUND;
+	watch(NULL);
 	fd = find_file(b, path, sizeof(path));
 	if (fd < 0)
 		return;
@@ -658,6 +730,8 @@ char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outc
 		*outcome = OVER_LIMIT;
 	else if (b->state == NOT_READABLE)
 		*outcome = UNREADABLE;
+	else if (b->hangs)
+		*outcome = OVER_LIMIT;
 	return name;
 }
 

@@ -56,6 +56,9 @@ uint32_t *binary_number(struct binary *b);
 /* Its ID in hexadecimal, "" if it has none. */
 void binary_id(const struct binary *b, char *hex, size_t size);
 
+/* For the caller, how often it is in samples. 0 at first. */
+uint64_t *binary_samples(struct binary *b);
+
 /*
  * The symbol at @offset of the file; @is_return: it is a return address, so look up the
  * call before it. The caller frees the string; NULL: there is none. @outcome becomes
@@ -67,6 +70,16 @@ void binary_id(const struct binary *b, char *hex, size_t size);
  * time: look up all symbols of a file before those of the next.
  */
 char *binary_symbol(struct binary *b, uint64_t offset, bool is_return, enum outcome *outcome);
+
+/* To be called before the first child process, for binary_avoid(). */
+void binary_watch(void);
+
+/*
+ * In the parent, after a child that looked @b up has hung, and was killed: was it in a process that
+ * mapped @b? Then that one is not looked at any more, with @everywhere for no file, and another
+ * child can look @b up without it. If the file is not found there, the outcome is OVER_LIMIT.
+ */
+bool binary_avoid(struct binary *b, bool everywhere);
 
 /* Was memory leaked, because a file was truncated while it was read? */
 bool binary_leaked(void);

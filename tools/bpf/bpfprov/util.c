@@ -446,15 +446,21 @@ static int try_cgroup(const char *path)
 	return fd;
 }
 
+/* Is @err the result of a path that leads to no cgroup? */
+static bool is_absent(int err)
+{
+	return !err || err == ENOENT || err == ENOTDIR || err == ENOTSUP;
+}
+
 int open_cgroup(const char *name, char *path, size_t size)
 {
-	int fd, err = 0;
+	int fd, err = 0, other;
 	struct stat st;
 	bool is_path;
 
 	if ((size_t)snprintf(path, size, CGROUPFS "/%s", name) >= size) {
 		say("%.40s...: a path of less than %zu bytes is needed", name, size);
-		return -1;
+		return -BPFPROV_FAILED;
 	}
 	/* A name is not searched in the current directory: another user may own that. */
 	is_path = *name == '/' || *name == '.';
@@ -465,15 +471,25 @@ int open_cgroup(const char *name, char *path, size_t size)
 		snprintf(path, size, CGROUPFS "/%s", name);
 		fd = try_cgroup(path);
 	}
-	if (fd < 0 && (err == ENOTSUP || errno == ENOTSUP))
-		say("%s is not a cgroup v2", name);
-	else if (fd < 0)
-		say("there is no cgroup %s", name);
+	if (fd < 0) {
+		other = errno;
+		/* With any other error, there may be such a cgroup. */
+		if (!is_absent(err) || !is_absent(other)) {
+			err = is_absent(err) ? other : err;
+			say("%s: %s", name, strerror(err));
+			return is_denied(err) ? -BPFPROV_CAP : -BPFPROV_FAILED;
+		}
+		if (err == ENOTSUP || other == ENOTSUP)
+			say("%s is not a cgroup v2", name);
+		else
+			say("there is no cgroup %s", name);
+		return -BPFPROV_GONE;
+	}
 	/* "" or "/" comes from an unset variable. */
-	if (fd >= 0 && !fstat(fd, &st) && st.st_ino == ROOT_CGROUP) {
+	if (!fstat(fd, &st) && st.st_ino == ROOT_CGROUP) {
 		say("%s: this is the root cgroup, which has all processes", name);
 		close(fd);
-		return -1;
+		return -BPFPROV_GONE;
 	}
 	return fd;
 }
