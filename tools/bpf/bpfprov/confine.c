@@ -998,14 +998,12 @@ static int do_confine(int cgroup, const char *dir, const char *path)
 	rc = each_confined(lock, check_other, (void *)path);
 	if (rc)
 		goto close_lock;
+	/* One that exists has been checked, too. */
 	made = !mkdir(dir, 0700);
 	if (!made && errno != EEXIST) {
 		rc = say_errno(dir);
 		goto close_lock;
 	}
-	rc = check_pins(dir);
-	if (rc)
-		goto close_lock;
 	rc = BPFPROV_FAILED;
 	skel = confine_bpf__open();
 	if (!skel) {
