@@ -5017,7 +5017,7 @@ TEST_F(confine, no_access_to_cgroup)
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", CGROUP "/child", "--show")));
 	tool_free(&t);
 	EXPECT_EQ(GONE, tool_run(&t, ARGS("confine", "/sys/fs/cgroup/" CGROUP "/cgroup.procs",
-					"--show")));
+					  "--show")));
 	tool_free(&t);
 	rmdir(CHILD);
 }
