@@ -6343,7 +6343,7 @@ TEST_F_TIMEOUT(profile, abandoned, 240)
 }
 
 /*
- * A process that keeps everyone waiting who reads its stat, maps or ns in /proc: in execve(), it
+ * A process whose stat, maps, fd and ns in /proc cannot be read: the reader waits. In execve(), it
  * holds exec_update_lock and waits for mmap_lock. Another one that shares its memory holds that: it
  * waits in mmap() for a page that a third one reads, from a server that does not answer.
  */
@@ -6725,127 +6725,51 @@ TEST_F_TIMEOUT(maps, slow_server, 120)
 	EXPECT_EQ(0, unmount_copy(&m));
 }
 
-/*
- * Map the files when told to. Samples of this process would be looked up, too: it takes little
- * time, and is hardly ever sampled at 1 Hz.
- */
-/* In a task of its own with the memory of the caller, which it keeps locked. */
-static int map_forever(void *fd)
+/* The tool, which lists @socket_at, ends in time: it gives the locked process up, and reports it. */
+static void expect_given_up(struct __test_metadata *_metadata, struct tool *t,
+			    const char *socket_at, bool in_output)
 {
-	mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, *(int *)fd, 0);
-	_exit(0);
+	EXPECT_TRUE(ends_within(t, 60)) TH_LOG("it waits for the process");
+	if (!has_ended(t))
+		kill(t->pid, SIGKILL);
+	EXPECT_EQ(OK, tool_end(t));
+	EXPECT_NE(NULL, strstr(t->errors, "1 process could not be listed: reading them took"))
+		TH_LOG("%s", t->errors);
+	EXPECT_TRUE(is_listed(in_output ? t->out : t->errors, socket_at, ""))
+		TH_LOG("%s%s", t->out, t->errors);
+	tool_free(t);
 }
 
 /*
- * A child process that never ends execve(): it waits for its memory, with the lock that readers of
- * its descriptors need. @z is the task that has its memory. mmap() waits there for a page that
- * @reader reads, from a server that does not answer.
- */
-static pid_t spawn_stuck(const char *file, pid_t *reader, pid_t *z)
-{
-	static char stack[16384] __aligned(16), *argv[] = { "x", "--spin", "0", NULL };
-	double end = now() + 20 * timeout_scale();
-	int fd, to[2], from[2];
-	pid_t pid;
-
-	*reader = 0;
-	*z = 0;
-	fd = open(file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
-		return -1;
-	*reader = fork();
-	if (!*reader) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		print_page(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
-		_exit(0);
-	}
-	while (!fuse_reads() && now() < end)
-		sched_yield();
-	pid = fork();
-	if (!pid) {
-		char c = 0;
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* A page fault below would wait for @z, before execve() has the lock. */
-		if (mlockall(MCL_CURRENT) || read(to[0], &c, 1) != 1)
-			_exit(1);
-		*z = clone(map_forever, stack + sizeof(stack), CLONE_VM | SIGCHLD, &fd);
-		if (write(from[1], z, sizeof(*z)) != sizeof(*z) || read(to[0], &c, 1) != 1)
-			_exit(1);
-		execv("/proc/self/exe", argv);
-		_exit(1);
-	}
-	if (write(to[1], "", 1) != 1 || read(from[0], z, sizeof(*z)) != sizeof(*z) || *z <= 0 ||
-	    !waits_in(*z, SYS_mmap, -1) || write(to[1], "", 1) != 1)
-		pid = -1;
-	close(fd);
-	close(to[0]);
-	close(to[1]);
-	close(from[0]);
-	close(from[1]);
-	return pid;
-}
-
-/* Wait until kcmp() waits for it, as the other readers of its descriptors do. */
-static bool is_stuck(pid_t pid)
-{
-	pid_t reader = fork();
-	bool stuck;
-
-	if (!reader) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (;;)
-			syscall(SYS_kcmp, pid, pid, KCMP_FILES, 0, 0);
-	}
-	stuck = waits_in(reader, SYS_kcmp, -1);
-	end_process(reader);
-	return stuck;
-}
-
-/*
- * A process whose descriptors cannot be read, and nobody knows for how long: it is given up, and
- * reported. All policies are printed before, also those of other cgroups, and the sockets of other
- * processes are listed.
+ * A process whose descriptors cannot be read in time is given up, and reported. All policies are
+ * printed before, also those of other cgroups, and the sockets of other processes are listed.
  */
 TEST_F_TIMEOUT(confine, stuck_process, 240)
 {
-	pid_t stuck, reader, z, other;
 	char text[8192], socket_at[32];
-	struct mounted m;
+	struct locked l;
 	bool all = false;
 	struct tool t;
 	double end;
+	pid_t other;
 	ssize_t n;
 	int err;
 
 	if (!has_diag())
 		SKIP(return, NEEDS_DIAG);
-	if (syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILES, 0, 0))
-		SKIP(return, "needs CONFIG_KCMP");
-	err = mount_copy(&m, FS_FUSE_SILENT, false);
+	err = locked_start(&l, NULL);
 	if (err == -EOPNOTSUPP)
 		SKIP(return, "%s", fs_needs(FS_FUSE_SILENT));
 	ASSERT_EQ(0, err);
 	ASSERT_TRUE(!mkdir("/sys/fs/cgroup/" UNIT "1", 0755) || errno == EEXIST);
 	EXPECT_EQ(OK, tool_run(&t, ARGS("confine", UNIT "1", "--ip", ADDR2)));
 	tool_free(&t);
-	stuck = spawn_stuck(m.file, &reader, &z);
-	ASSERT_LT(0, stuck);
-	EXPECT_TRUE(is_stuck(stuck));
 	other = spawn_listener(8022, NULL);
 	EXPECT_LT(0, other);
 	snprintf(socket_at, sizeof(socket_at), "tcp 0.0.0.0:8022");
 
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", CGROUP, "--ip", ADDR1)));
-	EXPECT_TRUE(ends_within(&t, 60))
-		TH_LOG("confine waits for the process");
-	if (!has_ended(&t))
-		kill(t.pid, SIGKILL);
-	EXPECT_EQ(OK, tool_end(&t));
-	EXPECT_NE(NULL, strstr(t.errors, "1 process could not be listed: reading them took"))
-		TH_LOG("%s", t.errors);
-	EXPECT_TRUE(is_listed(t.errors, socket_at, "")) TH_LOG("%s", t.errors);
-	tool_free(&t);
+	expect_given_up(_metadata, &t, socket_at, false);
 
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("confine", "--show")));
 	end = now() + 60 * timeout_scale();
@@ -6858,28 +6782,19 @@ TEST_F_TIMEOUT(confine, stuck_process, 240)
 		sched_yield();
 	}
 	EXPECT_TRUE(all) TH_LOG("a policy is not shown before the sockets: %s", text);
-	EXPECT_TRUE(ends_within(&t, 60)) TH_LOG("--show waits for the process");
-	if (!has_ended(&t))
-		kill(t.pid, SIGKILL);
-	EXPECT_EQ(OK, tool_end(&t));
-	EXPECT_NE(NULL, strstr(t.errors, "1 process could not be listed: reading them took"))
-		TH_LOG("%s", t.errors);
-	EXPECT_TRUE(is_listed(t.out, socket_at, "")) TH_LOG("%s", t.out);
-	tool_free(&t);
+	expect_given_up(_metadata, &t, socket_at, true);
 
-	kill(z, SIGKILL);
-	kill(stuck, SIGKILL);
-	kill(reader, SIGKILL);
 	end_process(other);
-	/* Ends the server, and what waits for it. */
-	EXPECT_EQ(0, unmount_copy(&m));
-	end_process(stuck);
-	end_process(reader);
+	EXPECT_EQ(0, locked_end(&l));
 	tool_run(&t, ARGS("confine", UNIT "1", "--remove"));
 	tool_free(&t);
 	rmdir("/sys/fs/cgroup/" UNIT "1");
 }
 
+/*
+ * Map the files when told to. Samples of this process would be looked up, too: it takes little
+ * time, and is hardly ever sampled at 1 Hz.
+ */
 static void map_slow(const char *file, int begin, int done)
 {
 	char path[PATH_MAX], c;

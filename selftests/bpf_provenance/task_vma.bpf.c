@@ -323,7 +323,7 @@ int BPF_PROG(asleep, bool preempt, struct task_struct *prev, struct task_struct 
 	return 0;
 }
 
-/* The same, of each call: mm->vma_frees, and lookups of addresses without a mapping. */
+/* Of each mmap() of the task itself: mm->vma_frees, and lookups of addresses without a mapping. */
 struct no_mapping no_mapping[NO_MAPPING_CALLS];
 
 SEC("?lsm/mmap_addr")

@@ -246,8 +246,8 @@ static void serve(int fd, void *ctx)
 }
 
 /*
- * Is @pid one of these, and not a later process with the same PID? The start time in /proc would
- * tell, but a process can keep anyone waiting for good that reads it: only a child may do that.
+ * Is @pid one of these, and not a later process with the same PID? The start time in /proc shows
+ * that, too, but a read of it may never return: only a child may read it.
  */
 static bool is_among(const struct processes *p, int pid)
 {

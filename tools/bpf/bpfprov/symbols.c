@@ -232,8 +232,8 @@ void binary_watch(void)
 }
 
 /*
- * A process can keep anyone waiting for good that looks at it in /proc, and so can a file system.
- * NULL: neither is looked at from here on.
+ * A read of the files of a process in /proc may never return, nor may that of a file system.
+ * NULL: neither is read from here on.
  */
 static void watch(const struct place *at)
 {
