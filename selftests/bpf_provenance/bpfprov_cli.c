@@ -6725,7 +6725,7 @@ TEST_F_TIMEOUT(maps, slow_server, 120)
 	EXPECT_EQ(0, unmount_copy(&m));
 }
 
-/* The tool, which lists @socket_at, ends in time: it gives the locked process up, and reports it. */
+/* The tool lists @socket_at and ends in time: it gives the locked process up, and reports it. */
 static void expect_given_up(struct __test_metadata *_metadata, struct tool *t,
 			    const char *socket_at, bool in_output)
 {
