@@ -9746,7 +9746,8 @@ TEST_F(profile, text_without_symbol)
 	ASSERT_EQ(0, tool_start_to(&t, NULL, false, ARGS("profile", "-d", "60", "-F", "499", "-p",
 							 PID(pid))));
 	ASSERT_TRUE(tool_says(&t, " Hz"));
-	EXPECT_TRUE(wait_for_cpu_time(pid, 2));
+	/* The slower the kernel, the smaller is the share of the filter in a system call. */
+	EXPECT_TRUE(wait_for_cpu_time(pid, 2 * timeout_scale()));
 	kill(t.pid, SIGINT);
 	EXPECT_EQ(OK, tool_end(&t));
 	end_process(pid);
