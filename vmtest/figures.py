@@ -426,20 +426,19 @@ def coverage(args: argparse.Namespace) -> int:
 # --- promises ---------------------------------------------------------------
 
 def promises(args: argparse.Namespace) -> int:
-    """The README's table of promises, in markdown. A line of promises: "promise", key, measured."""
-    measured = {k: {row[1]: row[2] for row in fields(getattr(args, k), "promise")} for k in KERNELS}
+    """The README's table of promises, in markdown. A line of promises: "promise", key, name=value..."""
+    values = {k: {row[1]: dict(value.split("=", 1) for value in row[2:]) for row in fields(getattr(args, k), "promise")}
+              for k in KERNELS}
     passed = {name for name, r in by_name(read_all(args.tests)).items() if r.outcome == "pass"}
-    print("| promise of the original postings | base | series | shown by |\n|---|---|---|---|")
+    print("| promise of the original postings | measured | base | series | shown by |\n|---|---|---|---|---|")
     promises = {row[0]: row[1:] for row in rows(args.promises)}
-    for key in measured["base"]:
+    for key in values["base"]:
         if key not in promises:
             sys.exit(f"{args.promises} has no row for the promise {key}")
-    for key, (promise, tests) in promises.items():
-        base, series = measured["base"].get(key, "not measured"), measured["series"].get(key, "not measured")
+    for key, (promise, measured, text, tests) in promises.items():
+        base, series = (text.format_map(values[k][key]) if key in values[k] else "not measured" for k in KERNELS)
         shown = " ".join(f"`{t}`" for t in tests.split() if t in passed)
-        if not shown:
-            series = "not built yet: " + ("as base" + series.removeprefix(base) if series.startswith(base) else series)
-        print(f"| {promise} | {base} | {series} | {shown or '—'} |")
+        print(f"| {promise} | {measured} | {base} | {series} | {shown or 'no test passed'} |")
     return 0
 
 

@@ -21,7 +21,7 @@ setup()
 	touch "$top"/vmtest/{rootfs.packages,kconfig/common.config,qemu,guest-init,guest-fstab,guest-tests,splats,splats.deny}
 	printf '%b\n' 'p.a\tfail\tno such hook\tno hook' 'p.b\tpanic\tNULL pointer\ta NULL pointer' >"$top/vmtest/expect.base"
 	printf '%b\n' 'series\tno disk\ta reason\ta condition' >"$top/vmtest/expect.skip"
-	printf '%b\n' 'key\tthe promise\tp.a' >"$top/vmtest/promises"
+	printf '%b\n' 'key\tthe promise\tthe measurement\t{n} of {all}\tp.a' >"$top/vmtest/promises"
 	printf '%s\n' '<!-- promises -->' '<!-- end of promises -->' >"$top/README.md"
 	touch "$top"/vmtest/{perf.known,regress.known,kcsan.known,splats.allow,splats.base} "$top/scripts/style.allow"
 	script mutants 'echo "mutants $*" >>"$CALLS"
@@ -58,7 +58,7 @@ setup()
 				fi
 				echo "BUG: NULL pointer dereference" >"$log/console"; exit ;;
 			--)	[[ $2 != /mnt/guest-@(runtimes|docs) ]] || break
-				printf 'promise\tkey\tmeasured on %s\n' "$f" >"$log/results"; exit ;;
+				printf 'promise\tkey\tn=%s\tall=a=b\n' "$f" >"$log/results"; exit ;;
 			esac
 			shift
 		done
@@ -155,7 +155,7 @@ run_two_programs()
 @test "ci promises: writes the table of promises" {
 	ci promises
 	[ "$status" = 0 ]
-	grep -q '| the promise | measured on base | measured on series | `p.a` |' "$top/README.md"
+	grep -q '| the promise | the measurement | base of a=b | series of a=b | `p.a` |' "$top/README.md"
 }
 
 @test "ci record: a green run is kept, and stands for base until the tests change" {

@@ -11,7 +11,7 @@
 static int measure_buildid(void)
 {
 	struct promises_buildid *skel;
-	char text[256];
+	char text[64];
 
 	skel = promises_buildid__open_and_load();
 	if (!skel)
@@ -20,10 +20,7 @@ static int measure_buildid(void)
 		return 1;
 	if (!skel->bss->frames)
 		return fail("stacks without user frames", ENODATA);
-	snprintf(text, sizeof(text),
-		 "stack from NMI, ELF header not in the page cache: %s user frames have a build ID",
-		 !skel->bss->valid ? "0 % of" :
-		 skel->bss->valid == skel->bss->frames ? "100 % of" : "some");
+	snprintf(text, sizeof(text), "percent=%llu", 100 * skel->bss->valid / skel->bss->frames);
 	row("buildid", text);
 	promises_buildid__destroy(skel);
 	return 0;

@@ -70,8 +70,8 @@ static int try_ways(char *text, size_t size)
 			strcat(open_ways, ", ");
 		strcat(open_ways, ways[i].name);
 	}
-	snprintf(text, size, "hooks that deny all: %d of %zu ways refused; %s%s",
-		 denied, ARRAY_LEN(ways), *open_ways ? "open: " : "none open", open_ways);
+	snprintf(text, size, "refused=%d\tways=%zu\topen=%s", denied, ARRAY_LEN(ways),
+		 *open_ways ? open_ways : "none");
 	return 0;
 }
 

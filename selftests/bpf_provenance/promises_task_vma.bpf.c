@@ -10,9 +10,8 @@ pid_t target;		/* the task to look at, set by user space */
 
 /* Counted on top of the target. */
 unsigned long long nmis;	/* NMIs, each counted once */
-unsigned long long walks;	/* walks that could begin */
-unsigned long long complete;	/* the walks that saw all VMAs */
-long walk_err;			/* the error of the others */
+unsigned long long complete;	/* walks that saw all VMAs */
+long walk_err;			/* of bpf_iter_task_vma_new() */
 
 SEC("tp_btf/nmi_handler")
 int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
@@ -31,8 +30,6 @@ int BPF_PROG(on_nmi, void *handler, s64 delta_ns, int handled)
 	bpf_iter_task_vma_destroy(&it);
 	if (err)
 		walk_err = err;
-	else
-		walks++;
 	/* The task maps nothing while it spins. */
 	if (!err && vmas == task->mm->map_count)
 		complete++;

@@ -11,20 +11,16 @@
 static int measure_task_vma(void)
 {
 	struct promises_task_vma *skel;
-	char text[256];
+	char text[64];
 
 	skel = promises_task_vma__open_and_load();
 	if (!skel)
 		return fail("open and load", errno);
 	if (run_in_nmis(skel->progs.on_nmi, &skel->bss->target, &skel->bss->nmis))
 		return 1;
-	if (skel->bss->walks)
-		snprintf(text, sizeof(text), "in NMI: all VMAs are seen in %s NMIs",
-			 skel->bss->complete >= skel->bss->nmis ? "all of 20" : "some");
-	else
-		snprintf(text, sizeof(text),
-			 "in NMI: bpf_iter_task_vma_new() is %s in all of %d NMIs",
-			 strerrorname_np(-skel->bss->walk_err), NMIS);
+	snprintf(text, sizeof(text), "percent=%llu\terror=%s",
+		 100 * skel->bss->complete / skel->bss->nmis,
+		 skel->bss->walk_err ? strerrorname_np(-skel->bss->walk_err) : "none");
 	row("task-vma", text);
 	promises_task_vma__destroy(skel);
 	return 0;
