@@ -430,7 +430,7 @@ def promises(args: argparse.Namespace) -> int:
     values = {k: {row[1]: dict(value.split("=", 1) for value in row[2:]) for row in fields(getattr(args, k), "promise")}
               for k in KERNELS}
     passed = {name for name, r in by_name(read_all(args.tests)).items() if r.outcome == "pass"}
-    print("| promise of the original postings | measured | base | series | shown by |\n|---|---|---|---|---|")
+    print("| promise | measured | base | series | shown by |\n|---|---|---|---|---|")
     promises = {row[0]: row[1:] for row in rows(args.promises)}
     for key in values["base"]:
         if key not in promises:
