@@ -444,6 +444,38 @@ TEST_F(hooks, mapped_connected_send)
 	close(server);
 }
 
+/*
+ * With an AF_UNSPEC address, a connected AF_INET6 socket sends to its peer, which programs at
+ * connect have checked: to a v4-mapped one by IPv4.
+ */
+TEST_F(hooks, unspec_for_mapped_peer)
+{
+	struct policy *policy = &self->skel->bss->policy;
+	struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+	socklen_t len = sizeof(union addr);
+	union addr a, from;
+	int fd, server;
+	char buf[4];
+
+	server = peer_socket(&self->net, AF_INET, SOCK_DGRAM, 0);
+	ASSERT_LE(0, server);
+	ASSERT_EQ(0, bind(server, &a.sa, make_addr(&a, PEER4, 0)));
+	policy->mapped = 1;
+	fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, connect(fd, &a.sa, make_addr(&a, "::ffff:" PEER4, port_of(server))));
+	policy->deny = 1 << SENDMSG4 | 1 << SENDMSG6;
+	ASSERT_EQ(1, sendto(fd, "x", 1, 0, &unspec, sizeof(unspec)))
+		TH_LOG("%m");
+	ASSERT_EQ(1, recvfrom(server, buf, sizeof(buf), 0, &from.sa, &len));
+	EXPECT_TRUE(same_ip(&from, PIN4));
+	ASSERT_EQ(1, sendto(fd, "y", 1, MSG_MORE, &unspec, sizeof(unspec)));
+	ASSERT_EQ(1, sendto(fd, "z", 1, 0, &unspec, sizeof(unspec)));
+	EXPECT_EQ(2, recv(server, buf, sizeof(buf), 0));
+	close(fd);
+	close(server);
+}
+
 TEST_F(hooks, routing_header_needs_cap)
 {
 	/* Segment routing via ::1, in the layout of struct ipv6_sr_hdr. */
@@ -5626,6 +5658,33 @@ TEST_F(dual, after_a_failure)
 		close(servers[i]);
 }
 
+/* If the task binds it again, programs choose both. */
+TEST_F(dual, bind_after_a_failure)
+{
+	int closed[2], fd, way;
+	union addr a;
+
+	if (!self->both)
+		SKIP(return, "a socket has one address");
+	for (way = 0; way < 2; way++) {
+		fd = dual_server(_metadata, &self->net, 0, way);
+		closed[way] = port_of(fd);
+		close(fd);
+	}
+	for (way = 0; way < 2; way++) {
+		fd = dual_socket(0);
+		ASSERT_LE(0, fd);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		make_addr(&a, dual_ways[way].to, closed[way]);
+		ASSERT_EQ(-1, connect(fd, &a.sa, sizeof(a.in6)));
+		ASSERT_EQ(ECONNREFUSED, errno);
+		ASSERT_EQ(0, bind(fd, &a.sa, make_addr(&a, "::", 0)));
+		ASSERT_EQ(0, listen(fd, 8));
+		dual_reachable(_metadata, &self->net, 0, fd, PIN4, PIN6);
+		close(fd);
+	}
+}
+
 /*
  * After bpf_bind() to an IPv6 address, the socket has no IPv4: a program at autobind may set the
  * same address and an IPv4 one, which is ignored.
@@ -8097,6 +8156,7 @@ TEST_F(hooks, smc)
  *   late subflows of MPTCP               hooks.mptcp_late_subflow
  *   subflows of MPTCP by a peer          hooks.mptcp_foreign_listener
  *   a group as the local address         hooks.source_of_a_group
+ *   AF_UNSPEC for a v4-mapped peer       hooks.unspec_for_mapped_peer
  *   multicast, broadcast, link-local     hooks.groups
  *   ping with IP_PKTINFO                 hooks.ping_pktinfo
  *   address lists and peers of SCTP      sctp, one_ip.sctp

@@ -192,4 +192,31 @@ TEST_F(udp_pending, connected)
 	EXPECT_TRUE(receives(self->second, "c"));
 }
 
+/* An AF_UNSPEC address stands for the peer of connect(), also if that is v4-mapped. */
+TEST_F(udp_pending, unspec_v4mapped)
+{
+	union addr any = { .v6.sin6_family = AF_INET6 }, unspec = {};
+	int one = 1, ipv6;
+	char c;
+
+	/* Receives IPv6 packets that are sent to v4-mapped addresses. */
+	ASSERT_EQ(0, system("ip -6 route add local ::ffff:0:0/96 dev lo"));
+	any.v6.sin6_port = addr_of(self->first, true).v6.sin6_port;
+	ipv6 = socket(AF_INET6, SOCK_DGRAM, 0);
+	ASSERT_LE(0, ipv6);
+	ASSERT_EQ(0, setsockopt(ipv6, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)));
+	ASSERT_EQ(0, bind(ipv6, &any.sa, sizeof(any)));
+
+	ASSERT_EQ(0, connect_to(self->fd6, self->first, true));
+	ASSERT_EQ(1, sendto(self->fd6, "a", 1, 0, &unspec.sa, sizeof(unspec)));
+	EXPECT_TRUE(receives(self->first, "a"));
+	EXPECT_EQ(-1, recv(ipv6, &c, 1, MSG_DONTWAIT));
+
+	ASSERT_EQ(1, sendto(self->fd6, "b", 1, MSG_MORE, &unspec.sa, sizeof(unspec)));
+	ASSERT_EQ(1, sendto(self->fd6, "c", 1, 0, &unspec.sa, sizeof(unspec)));
+	EXPECT_TRUE(receives(self->first, "bc"));
+	EXPECT_EQ(-1, recv(ipv6, &c, 1, MSG_DONTWAIT));
+	close(ipv6);
+}
+
 TEST_HARNESS_MAIN
