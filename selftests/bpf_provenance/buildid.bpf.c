@@ -43,10 +43,17 @@ u64 invalidations_before_clear;
  */
 bool hold_fill, hold_at_parse, fill_held, release_fill, fill_released;
 
-/* Reads ahead that target has queued; the last one, and whether it has run. */
+/*
+ * Reads ahead that target has queued; the last one, whether it has run, and whether its worker
+ * still charges memory to a cgroup.
+ */
 int aheads;
 u64 ahead;
-bool ahead_ran;
+bool ahead_ran, ahead_charges;
+
+/* A cgroup, and whether it has been freed. */
+u64 cgroup;
+bool cgroup_freed;
 int pages_by_target, pages_by_others;
 
 /* bpf_file_build_id() of the file executed by target. */
@@ -613,11 +620,30 @@ int BPF_PROG(on_queue_work, int cpu, struct pool_workqueue *pwq, struct work_str
 	return 0;
 }
 
+/* Without CONFIG_MEMCG, it has no such field. */
+struct task_struct___memcg {
+	struct mem_cgroup *active_memcg;
+} __attribute__((preserve_access_index));
+
 SEC("?tp_btf/workqueue_execute_end")
 int BPF_PROG(on_work_done, struct work_struct *work)
 {
-	if (ahead && (u64)work == ahead)
-		*(volatile bool *)&ahead_ran = true;
+	struct task_struct___memcg *worker = (void *)bpf_get_current_task_btf();
+
+	if (!ahead || (u64)work != ahead)
+		return 0;
+	if (bpf_core_field_exists(worker->active_memcg))
+		ahead_charges = BPF_CORE_READ(worker, active_memcg);
+	barrier();
+	*(volatile bool *)&ahead_ran = true;
+	return 0;
+}
+
+SEC("?tp_btf/cgroup_release")
+int BPF_PROG(on_cgroup_release, struct cgroup *cgrp)
+{
+	if (cgroup && cgrp->kn->id == cgroup)
+		*(volatile bool *)&cgroup_freed = true;
 	return 0;
 }
 

@@ -1330,6 +1330,94 @@ TEST_F(faults, many_files)
 	self->fs = FS_NONE;
 }
 
+/* Write @nr program headers, of which the last one is that of the note at @note_at. */
+static int write_headers(int fd, bool elf32, int nr, off_t note_at)
+{
+	struct elf32_headers elf32_file = elf32_headers(PT_NULL, 0, note_at);
+	struct elf_file elf;
+	Elf64_Phdr phdr;
+
+	if (elf32) {
+		elf32_file.ehdr.e_phnum = nr;
+		return pwrite(fd, &elf32_file, sizeof(elf32_file.ehdr), 0) < 0 ||
+		       pwrite(fd, &elf32_file.phdr[0], sizeof(Elf32_Phdr),
+			      offsetof(struct elf32_headers, phdr[0])) < 0 ||
+		       pwrite(fd, &elf32_file.phdr[0], sizeof(Elf32_Phdr),
+			      offsetof(struct elf32_headers, phdr[1])) < 0 ||
+		       pwrite(fd, &elf32_file.phdr[1], sizeof(Elf32_Phdr),
+			      offsetof(struct elf32_headers, phdr[nr - 1])) < 0;
+	}
+	if (pread(fd, &elf, sizeof(elf), 0) != sizeof(elf))
+		return -1;
+	elf.ehdr.e_phnum = nr;
+	phdr = elf.phdr[0];
+	elf.phdr[0].p_type = PT_NULL;
+	return pwrite(fd, &elf, sizeof(elf), 0) < 0 ||
+	       pwrite(fd, &phdr, sizeof(phdr), offsetof(struct elf_file, phdr[nr - 1])) < 0;
+}
+
+/* Task context: program headers after the 256th are ignored. */
+TEST_F(faults, many_headers)
+{
+	static const int nr[] = { 256, 257 };
+	unsigned char id[ID_SIZE];
+	int i, elf32;
+
+	for (elf32 = 0; elf32 < 2; elf32++) {
+		for (i = 0; i < (int)ARRAY_LEN(nr); i++) {
+			new_file(_metadata, self, 5 * PAGE);
+			ASSERT_EQ(0, write_headers(self->fd, elf32, nr[i], 5 * PAGE));
+			map_file(_metadata, self, PAGE);
+			EXPECT_EQ(i ? 0 : ID_SIZE, procmap_build_id(self->map, id))
+				TH_LOG("%d headers, %d bits", nr[i], elf32 ? 32 : 64);
+			munmap(self->map, self->map_size);
+			self->map = MAP_FAILED;
+			close(self->fd);
+			self->fd = -1;
+		}
+	}
+	unlink(self->path);
+}
+
+/* Task context: notes whose build ID is not valid, and one that is. */
+TEST_F(faults, bad_notes)
+{
+	static const struct {
+		const char *name;
+		off_t at;
+		int len, segment, found;
+	} cases[] = {
+		{ "control", 256, ID_SIZE, sizeof(struct elf_note), ID_SIZE },
+		{ "longer than a build ID", 256, ID_SIZE + 1, sizeof(struct elf_note) + 4, 0 },
+		{ "longer than its segment", 256, ID_SIZE, sizeof(struct elf_note) - 4, 0 },
+		{ "above 4 GiB", (1LL << 32) + 256, ID_SIZE, sizeof(struct elf_note), 0 },
+	};
+	unsigned char id[ID_SIZE];
+	struct elf_file elf;
+	Elf64_Nhdr nhdr;
+	int i;
+
+	for (i = 0; i < (int)ARRAY_LEN(cases); i++) {
+		new_file(_metadata, self, cases[i].at);
+		ASSERT_EQ(sizeof(elf), pread(self->fd, &elf, sizeof(elf), 0));
+		elf.phdr[0].p_filesz = cases[i].segment;
+		ASSERT_EQ(sizeof(elf), pwrite(self->fd, &elf, sizeof(elf), 0));
+		ASSERT_EQ(sizeof(nhdr), pread(self->fd, &nhdr, sizeof(nhdr), cases[i].at));
+		nhdr.n_descsz = cases[i].len;
+		ASSERT_EQ(sizeof(nhdr), pwrite(self->fd, &nhdr, sizeof(nhdr), cases[i].at));
+		/* What follows the note is part of it. */
+		ASSERT_EQ(4, pwrite(self->fd, "next", 4, cases[i].at + sizeof(struct elf_note)));
+		map_file(_metadata, self, PAGE);
+		EXPECT_EQ(cases[i].found, procmap_build_id(self->map, id))
+			TH_LOG("%s", cases[i].name);
+		munmap(self->map, self->map_size);
+		self->map = MAP_FAILED;
+		close(self->fd);
+		self->fd = -1;
+	}
+	unlink(self->path);
+}
+
 /* Task context: a 32-bit program has a build ID on every kernel. */
 TEST_F(faults, elf32)
 {
@@ -3626,6 +3714,8 @@ TEST_F(cache, memory)
 }
 
 #define CGROUP "buildid_test"
+#define OTHER_CGROUP "buildid_test_other"
+#define FREED "/sys/fs/cgroup/" OTHER_CGROUP
 #define CONTROLLERS "/sys/fs/cgroup/cgroup.subtree_control"
 #define LIMIT "/sys/fs/cgroup/" CGROUP "/memory.max"
 
@@ -3646,6 +3736,9 @@ FIXTURE_SETUP(limit)
 		SKIP(return, "this kernel keeps no build IDs");
 	new_fixture(_metadata, &self->f);
 	snprintf(self->ballast, sizeof(self->ballast), "%s/ballast", self->f.dir);
+	bpf_program__set_autoload(self->f.skel->progs.on_cgroup_release,
+				  libbpf_find_vmlinux_btf_id("cgroup_release",
+							     BPF_TRACE_RAW_TP) > 0);
 	count_events(_metadata, &self->f);
 	/* Not charged to the cgroup, so that its limit does not evict it. */
 	new_file(_metadata, &self->f, 256);
@@ -3673,6 +3766,7 @@ FIXTURE_TEARDOWN(limit)
 	free_fixture(&self->f);
 	close(self->cgroup);
 	cgroup_leave(CGROUP);
+	rmdir(FREED);
 	if (self->enabled)
 		write_value(CONTROLLERS, "-memory");
 }
@@ -3768,6 +3862,42 @@ TEST_F(limit, read_ahead_charged)
 	EXPECT_EQ(st.st_ino, page_entry(map, "/proc/kpagecgroup"))
 		TH_LOG("the page is charged to another cgroup");
 	munmap(map, PAGE);
+}
+
+/* Task context: after reading ahead, a worker charges no cgroup, and has no reference to it. */
+TEST_F(limit, read_ahead_frees_cgroup)
+{
+	struct buildid__bss *bss = self->f.skel->bss;
+	struct stat st;
+	int status;
+	pid_t pid;
+
+	ASSERT_EQ(0, page_out(self->f.map));
+	/* Drops the cached build ID. */
+	close(open(self->f.path, O_WRONLY | O_CLOEXEC));
+	bss->aheads = 0;
+	/* A task of its own: all of its memory is charged to that cgroup. */
+	pid = fork();
+	if (!pid) {
+		int dir = cgroup_enter(OTHER_CGROUP);
+
+		bss->target = gettid();
+		if (dir < 0 || fstat(dir, &st))
+			_exit(1);
+		bss->cgroup = st.st_ino;
+		_exit(mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, self->f.fd, 0) ==
+		      MAP_FAILED);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(1, bss->aheads);
+	ASSERT_TRUE(gets_true(&bss->ahead_ran));
+	EXPECT_FALSE(bss->ahead_charges)
+		TH_LOG("the worker still charges the cgroup");
+	ASSERT_EQ(0, page_out(self->f.map));
+	ASSERT_EQ(0, rmdir(FREED));
+	EXPECT_TRUE(gets_true(&bss->cgroup_freed))
+		TH_LOG("the cgroup is not freed");
 }
 
 /*
