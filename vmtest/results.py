@@ -259,7 +259,7 @@ def recorded(args: argparse.Namespace) -> int:
             found, path = same, file
     if not path:
         return 1
-    rerun = [test for row in rows(args.rerun) for test in row[2].split()] if args.rerun else []
+    rerun = [test for row in rows(args.rerun) for test in row[4].split()] if args.rerun else []
     Path(args.out).write_text("".join(f"{r.row()}\n" for r in read(path).results
                                       if program_of(r.name) in found and r.name not in rerun))
     print(path)
@@ -333,6 +333,7 @@ DATA = {
     "vmtest/regress.known": "REGEX RESULT REASON UNTIL",
     "scripts/style.allow": "REGEX REASON UNTIL",
     "vmtest/perf.known": "TEST REASON UNTIL",
+    "vmtest/promises": "KEY PROMISE MEASURED VALUES TESTS",
 }
 # A reason that only the row above, or its author, can explain.
 VAGUE = re.compile(r"^(the same|same|as above|ditto|dito|see above|likewise|todo\b.*|-|)\.?$", re.IGNORECASE)
