@@ -81,7 +81,7 @@ lint_of()
 	local top=$BATS_TEST_TMPDIR/top
 	rm -rf "$top"
 	mkdir -p "$top/vmtest" "$top/scripts"
-	cp "$VMTEST"/expect.* "$VMTEST"/splats.* "$VMTEST"/*.known "$top/vmtest"
+	cp "$VMTEST"/expect.* "$VMTEST"/splats.* "$VMTEST"/*.known "$VMTEST/promises" "$top/vmtest"
 	cp "$VMTEST/../scripts/style.allow" "$top/scripts"
 	printf '%b\n' "$2" >>"$top/$1"
 	results lint --top "$top"
@@ -90,7 +90,7 @@ lint_of()
 
 @test "lint: the data files are well formed" {
 	lint_of vmtest/expect.base '#'
-	[ "$output" = "9 0 0" ]
+	[ "$output" = "10 0 0" ]
 }
 
 @test "lint: a reason that needs the row above, no reason, no condition, no expression, two rows" {
@@ -103,6 +103,8 @@ lint_of()
 	[[ $output == *"has a row already"* ]]
 	lint_of vmtest/expect.skip 'series\tno disk\ta reason'
 	[[ $output == *"3 columns where 4 were due"* ]]
+	lint_of vmtest/promises 'key\tthe promise\tp.a'
+	[[ $output == *"3 columns where 5 were due"* ]]
 	lint_of vmtest/splats.allow 'foo(\ta reason\ta condition'
 	[[ $output == *"is not an expression"* ]]
 	lint_of vmtest/splats.base 'rt\tfoo\t\ta condition'
@@ -363,7 +365,7 @@ switched()
 	[ "$(grep -c 'elsewhere: data-race in k' <<<"$output")" = 1 ]
 	[ "$(grep -c 'BUG: KCSAN: ' <<<"$output")" = 1 ]
 	lint_of vmtest/kcsan.known "$row\ta reason\ta condition" || true
-	[ "${lines[-1]}" = "9 0 0" ]
+	[ "${lines[-1]}" = "10 0 0" ]
 }
 
 @test "ktap: the flat TAP of one program" {
